@@ -189,6 +189,7 @@ def _learner(name: str) -> Learner:
         return Learner(first.settings, first.origin, first.graph, runner)
     support = copy.copy(first.learned_support)
     support.outcomes = [list(each) for each in support.outcomes]
+    support.forget_pending()
     return Learner(first.settings, first.origin, first.graph, runner, support)
 
 

@@ -32,7 +32,6 @@ from solvent.learning import kernels
 from solvent.learning.bonus import Bonus, TheoryBonus
 from solvent.learning.counts import Counts
 
-
 #: Number of arguments of `sweep_theory`.
 THEORY = 6
 

@@ -163,7 +163,9 @@ def test_a_sweep_is_what_the_formulas_say(
     counts, mdp = counted(graph, seed, pool=pool, most=most), graph.mdp
     radii = Bonus(0.05, len(counts.count_K), known, 1.5 if kind == "random" else 0.0).radii(counts)
     low, high = -0.5, 1.0
-    ranges = Ranges(*value_ranges((low, high), (-1.0, 2.0), 3), low, high, known, kind == "random", kind == "by row", -1)
+    ranges = Ranges(
+        *value_ranges((low, high), (-1.0, 2.0), 3), low, high, known, kind == "random", kind == "by row", -1
+    )
     value_N, row_N = np.empty(mdp.n_nodes), np.zeros(mdp.n_nodes, np.int64)
     rng = np.array([seed], np.uint64)
     arrays, estimates = counts.graph_arrays(graph), counts.estimates()
@@ -199,7 +201,7 @@ def signed_bound(
     else:
         f = [(ri if pi or ranges.by_row else extreme) + v for pi, ri, v in zip(p, r, after, strict=True)]
     possible = [sign * x for pi, x in zip(p, f, strict=True) if pi or ranges.known]
-    if not ranges.known:
+    if not ranges.known and scale >= 1:
         possible.append((0.0 if ranges.random else sign * extreme) + cap[1])
     mean = float(np.dot(p, f))
     variance = max(float(np.dot(p, np.square(np.array(f) - mean))), 0.0)

@@ -35,8 +35,8 @@ def test_returns_and_costs_of_episodes_are_those_of_the_environment() -> None:
     model = CMDP(**{**vars(model), "states": (0, 1, 2), "actions": (0, 1), "start": 0, "budget": None})
 
     class Recorder(Walker):
-        returns: list[float] = []
-        costs: list[Fraction] = []
+        returns: list[float]
+        costs: list[Fraction]
 
         def reset(self, *, seed: int | None = None) -> Any:
             self.returns.append(0.0)
@@ -51,7 +51,7 @@ def test_returns_and_costs_of_episodes_are_those_of_the_environment() -> None:
 
     for known in ({"support": model}, {"cost_bound": 2, "budget": 8}, {"cost_support": "learned"}):
         env = Recorder(model)
-        env.returns, env.costs = [], []
+        env.returns, env.costs = list[float](), list[Fraction]()
         limit = known.pop("budget", 5)
         learned = solvent.learn(env, 4, {"r0": limit}, epsilon=1e-6, max_episodes=60, cost="cost", **known)
         assert learned.returns.tolist() == env.returns[1:]
@@ -193,7 +193,9 @@ def test_a_range_of_returns_tightens_the_bounds() -> None:
     assert narrow.value_upper < wide.value_upper
     played = solvent.learn(model, max_episodes=50, return_range=(0, 2.5))  # a model pays expected rewards
     assert best <= played.value_upper <= 2.5
-    with pytest.raises(ModelError, match=r"return_range: expected the range of the sums .*, at least 0 to 2.33333, found"):
+    with pytest.raises(
+        ModelError, match=r"return_range: expected the range of the sums .*, at least 0 to 2.33333, found"
+    ):
         solvent.learn(model, return_range=(0, 0.5))
     with pytest.raises(ModelError, match=r"episode \d+, return: expected a sum from 0 to 0.5, found 1; pass return_"):
         solvent.learn(
@@ -249,7 +251,9 @@ def test_costs_without_a_unit_say_what_to_do() -> None:
 
 def test_a_graph_that_does_not_fit_ends_cleanly() -> None:
     model = instances.random(10, 3, horizon=12, real_costs=True, cost_range=(0, 1), budget=10, seed=1)
-    with pytest.raises(solvent.LimitError, match=r"learning stopped: .* would need .*; raise the limit, or round costs"):
+    with pytest.raises(
+        solvent.LimitError, match=r"learning stopped: .* would need .*; raise the limit, or round costs"
+    ):
         solvent.learn(model, memory_limit="50MB")
     learned = solvent.learn(model, strict=True, memory_limit="2GB", max_episodes=200)
     assert learned.violations == 0

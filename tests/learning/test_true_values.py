@@ -1,8 +1,8 @@
 """Learning step by step in environments with independent accounts: the budget is kept, and policies are near-optimal.
 
-Few episodes are played, as the environments are written in Python: the bounds hold, and policies are near-optimal before
-their gaps close. The value of a policy is computed by `verify` on the true model; whether an episode exceeded the budget
-is judged by the environment.
+Few episodes are played, as the environments are written in Python: the bounds hold, and policies are near-optimal
+before their gaps close. The value of a policy is computed by `verify` on the true model; whether an episode exceeded
+the budget is judged by the environment.
 """
 
 from __future__ import annotations

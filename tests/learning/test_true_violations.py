@@ -119,7 +119,8 @@ def in_fine_costs(model: CMDP, rng: Random) -> CMDP:
     for state in range(3):
         for action in range(3):
             costs = [Fraction(rng.randint(0, 10**9), 10**9 + rng.choice([7, 9, 21, 33])) for _ in range(2)]
-            b.add(state, action, reward=(1 + action) * (1 + state) / 9, outcomes=[(0.5, rng.randrange(3), cost) for cost in costs])
+            outcomes = [(0.5, rng.randrange(3), cost) for cost in costs]
+            b.add(state, action, reward=(1 + action) * (1 + state) / 9, outcomes=outcomes)
     return b.build()
 
 

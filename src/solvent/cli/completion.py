@@ -16,7 +16,7 @@ _SUPPORTS = {
     "known": "no episode exceeds the budget while learning",
     "learned": "episodes that exceed the budget are counted and learned from",
 }
-_BONUSES = {"practical": "bounds are estimates", "theory": "bounds are proved, and slow"}
+_BONUSES = {"practical": "few episodes", "theory": "the algorithm in the paper, which is slow"}
 _REPLANS = {"doubling": "when a visit count has doubled", "episode": "after every episode"}
 _FIGURES = {
     "value": "value of the approximation and of the feasibility scheme",

@@ -132,8 +132,8 @@ def read_value(text: str) -> Any:
         return text
 
 
-def read_range(text: str | None) -> tuple[float, float] | None:
-    """Return the least and the greatest reward, written `-1..5`.
+def read_range(text: str | None, option: str = "--reward-range") -> tuple[float, float] | None:
+    """Return the least and the greatest reward, or sum of rewards, written `-1..5`.
 
     Examples
     --------
@@ -146,4 +146,4 @@ def read_range(text: str | None) -> tuple[float, float] | None:
     try:
         return float(low), float(high if dots else "")
     except ValueError:
-        raise ModelError("--reward-range", "the least and the greatest reward, such as 0..1", quote(text)) from None
+        raise ModelError(option, "the least and the greatest number, such as 0..1", quote(text)) from None

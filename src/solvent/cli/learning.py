@@ -79,9 +79,7 @@ def learn(
     epsilon: Annotated[
         float, typer.Option("--epsilon", "-e", metavar="E", help="Stop when the gap is at most E.")
     ] = 0.1,
-    delta: Annotated[
-        float, typer.Option("--delta", metavar="P", help="Probability that a bound fails, with --bonus theory.")
-    ] = 0.05,
+    delta: Annotated[float, typer.Option("--delta", metavar="P", help="Probability that a bound fails.")] = 0.05,
     support: Annotated[
         str | None,
         typer.Option(
@@ -125,12 +123,24 @@ def learn(
             show_default=False,
         ),
     ] = None,
+    return_range: Annotated[
+        str | None,
+        typer.Option(
+            "--return-range",
+            metavar="LOW..HIGH",
+            help="Range of the sum of rewards of an episode, if narrower.",
+            show_default=False,
+        ),
+    ] = None,
+    random_start: Annotated[
+        bool, typer.Option("--random-start", help="Episodes of ENV begin in different states.", show_default=False)
+    ] = False,
     bonus: Annotated[
         str,
         typer.Option(
             "--bonus",
             metavar="BONUS",
-            help="Exploration bonus: practical (bounds are estimates) or theory (bounds are proved; slow).",
+            help="Confidence bounds: practical, or theory (the algorithm in the paper; slow).",
             autocompletion=complete_bonus,
         ),
     ] = "practical",
@@ -146,11 +156,12 @@ def learn(
             show_default=False,
         ),
     ] = None,
+    relative: Annotated[
+        bool, typer.Option("--relative", help="--epsilon-cost is a share of the smallest limit.", show_default=False)
+    ] = False,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="With --epsilon-cost: round costs up; never exceed the budget.", show_default=False
-        ),
+        typer.Option("--strict", help="Round real-valued costs up; never exceed the budget.", show_default=False),
     ] = False,
     replan: Annotated[
         str,
@@ -202,15 +213,18 @@ def learn(
     session.plan_files(policy=outputs["--out"], log=outputs["--log"])
     if is_model_file(model):
         given = {"--horizon": horizon, "--cost": cost, "--cost-bound": cost_bound, "--env-arg": env_arg or None}
+        given |= {"--random-start": random_start or None}
         task = _task_of_file(session, model, budget, support, read_range(reward_range), given)
     else:
         task = _task_of_env(session, model, budget, horizon, support, cost, cost_bound, env_arg, reward_range)
+        task.options["random_start"] = random_start
     if no_pool and task.support != "known":
         raise ModelError("--no-pool", "a known support", f"support {quote(task.support)}", "leave out --no-pool")
     with _logs(outputs["--log"], tensorboard) as callback, session.checkpoint_notes(checkpoint):
         learned = run(
             task.env, epsilon=epsilon, delta=delta, bonus=bonus, pool=not no_pool, replan=replan,  # type: ignore[arg-type]
-            epsilon_cost=epsilon_cost, strict=strict, max_episodes=max_episodes, time_limit=time_limit,
+            epsilon_cost=epsilon_cost, approximation="relative" if relative else None, strict=strict,
+            return_range=read_range(return_range, "--return-range"), max_episodes=max_episodes, time_limit=time_limit,
             memory_limit=memory_limit, seed=seed, callback=callback, checkpoint=checkpoint, resume=resume,
             progress=session.progress, **task.options,
         )  # fmt: skip

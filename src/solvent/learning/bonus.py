@@ -108,7 +108,7 @@ class TheoryBonus:
         >>> counts = Counts(np.zeros(1, np.int64), np.array([0, 2]), np.array([9]), np.array([3, 6]),
         ...                 np.zeros(2), np.zeros(1), np.zeros(1, np.int64))
         >>> TheoryBonus(0.1, horizon=2, functions=3).weights(counts).range_K.round(3).tolist()
-        [23.758]
+        [23.744]
         """
         spread_K, range_K, gap_K = np.empty((3, len(counts.count_K)))
         weigh_theory(counts.count_K, counts.size_K, self.confidence, spread_K, range_K, gap_K)

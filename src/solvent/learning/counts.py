@@ -75,9 +75,7 @@ class Counts:
     @cached_property
     def _estimates(self) -> KeyEstimates:
         n_keys, n_outcomes = len(self.count_K), len(self.count_O)
-        return KeyEstimates(
-            self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys)
-        )
+        return KeyEstimates(self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys))
 
     def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
         """Return the graph as kernels take it, with the keys of its rows; kept for the next call."""
@@ -131,9 +129,7 @@ class Counts:
         kept, target = _leading(self.key_indptr, sizes), _leading(indptr, sizes)
         count_O, reward_sum_O = np.zeros(int(indptr[-1]), np.int64), np.zeros(int(indptr[-1]))
         count_O[target], reward_sum_O[target] = self.count_O[kept], self.reward_sum_O[kept]
-        return Counts(
-            graph.row_model, indptr, self.count_K, count_O, reward_sum_O, self.square_sum_K, self.planned_K
-        )
+        return Counts(graph.row_model, indptr, self.count_K, count_O, reward_sum_O, self.square_sum_K, self.planned_K)
 
 
 def _leading(indptr: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:

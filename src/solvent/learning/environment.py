@@ -31,8 +31,8 @@ _MOST_STATES = _MOST_COSTS = 1_000_000
 class Environment(Protocol):
     """The part of Gymnasium's interface that learning uses.
 
-    `action_space` is `Discrete`: it has `n`, and may have `start`. `observation_space` is `Discrete`, `MultiDiscrete` or
-    `MultiBinary`, or a `Tuple` or `Dict` of these. If there is an attribute `last_cost`, a dict of exact numbers by
+    `action_space` is `Discrete`: it has `n`, and may have `start`. `observation_space` is `Discrete`, `MultiDiscrete`
+    or `MultiBinary`, or a `Tuple` or `Dict` of these. If there is an attribute `last_cost`, a dict of exact numbers by
     resource, it is read after each step in place of `info`.
     """
 

@@ -23,7 +23,6 @@ from solvent.core.archives import (
 )
 from solvent.core.loading import LoadLimits, loading
 from solvent.errors import LocatedError, ModelError, SolventError, quote
-from solvent.learning.result import LearnProgress, LearnResult
 from solvent.model.cmdp import CMDP
 from solvent.policy.files import from_bytes
 from solvent.policy.table import AugmentedPolicy
@@ -34,6 +33,8 @@ from solvent.solvers.solution import Status
 _FORMAT = 3
 _KEY = "solvent_learning"
 _ARRAYS = {"bounds", "history", "returns", "costs", "policy"}
+#: Fields of an entry of the history.
+PROGRESS = ("episodes", "gap", "value_lower", "value_upper", "violations", "nodes")
 #: Fields of the header, and their types.
 _FIELDS: dict[str, type] = {
     "status": str, "guaranteed": bool, "episodes": int, "violations": int, "message": str, "limit_reached": bool,
@@ -41,15 +42,15 @@ _FIELDS: dict[str, type] = {
 }  # fmt: skip
 
 
-def save_result(result: LearnResult, path: str | Path) -> None:
-    """Write a result to a file, atomically; the same as `result.save(path)`."""
+def save_result(result: Any, path: str | Path) -> None:
+    """Write a `LearnResult` to a file, atomically; the same as `result.save(path)`."""
     header: dict[str, Any] = {_KEY: _FORMAT, "version": __version__}
     header |= {name: getattr(result, name) for name in _FIELDS}
     header |= {"status": result.status.value, "resources": list(result.resources)}
     policy = b"" if result.status is Status.INFEASIBLE else to_bytes(result.policy)
     arrays: dict[str, NDArray[Any]] = {
         "bounds": np.array([result.value_lower, result.value_upper, result.gap], np.float64),
-        "history": np.array(result.history, np.float64).reshape(-1, len(LearnProgress._fields)),
+        "history": np.array(result.history, np.float64).reshape(-1, len(PROGRESS)),
         "returns": result.returns,
         "costs": result.costs,
         "policy": np.frombuffer(policy, np.uint8),
@@ -57,8 +58,8 @@ def save_result(result: LearnResult, path: str | Path) -> None:
     store_archive(Path(path), arrays, header)
 
 
-def load_result(path: str | Path, model: CMDP | None = None, *, limits: LoadLimits | None = None) -> LearnResult:
-    """Load a result; the same as `LearnResult.load(path)`."""
+def load_result(path: str | Path, model: CMDP | None = None, *, limits: LoadLimits | None = None) -> dict[str, Any]:
+    """Return the fields of a result, with its policy, or None, as `policy`; see `LearnResult.load`."""
     path = Path(path)
     with loading(limits):
         try:
@@ -82,7 +83,7 @@ def load_result(path: str | Path, model: CMDP | None = None, *, limits: LoadLimi
             raise ModelError(str(path), "a result that fits into memory", "one that does not") from None
 
 
-def _read(header: Header, arrays: Arrays, model: CMDP | None) -> LearnResult:
+def _read(header: Header, arrays: Arrays, model: CMDP | None) -> dict[str, Any]:
     check_names_of_arrays(arrays, _ARRAYS)
     given: dict[str, Any] = {}
     for name, kind in _FIELDS.items():
@@ -104,7 +105,8 @@ def _read(header: Header, arrays: Arrays, model: CMDP | None) -> LearnResult:
     if bounds.shape != (3,) or not (infeasible or np.isfinite(bounds).all()):
         raise ModelError("bounds", "three finite numbers", quote(bounds.tolist()))
     returns, costs = check_array(arrays, "returns", np.float64), check_array(arrays, "costs", np.float64, 2)
-    for name, array, shape in (("returns", returns, (episodes,)), ("costs", costs, (episodes, len(given["resources"])))):
+    width = len(given["resources"])
+    for name, array, shape in (("returns", returns, (episodes,)), ("costs", costs, (episodes, width))):
         if array.shape != shape:
             raise ModelError(name, f"shape {shape}", f"{array.shape}")
     content = check_array(arrays, "policy", np.uint8).tobytes()
@@ -115,17 +117,14 @@ def _read(header: Header, arrays: Arrays, model: CMDP | None) -> LearnResult:
     if policy is not None and not isinstance(policy, AugmentedPolicy):
         raise ModelError("policy", "a policy with a horizon", "a discounted one")
     history = _read_history(check_array(arrays, "history", np.float64, 2))
-    return LearnResult(
-        value_lower=lower, value_upper=upper, gap=gap, history=history, returns=returns, costs=costs,
-        _make_policy=None if policy is None else lambda: policy, **given,
-    )  # fmt: skip
+    numbers = {"value_lower": lower, "value_upper": upper, "gap": gap, "history": history}
+    return given | numbers | {"returns": returns, "costs": costs, "policy": policy}
 
 
-def _read_history(array: NDArray[np.float64]) -> tuple[LearnProgress, ...]:
-    fields = LearnProgress._fields
-    whole = [fields.index(name) for name in ("episodes", "violations", "nodes")]
-    if array.shape[1] != len(fields) or not np.isfinite(array).all():
-        raise ModelError("history", f"{len(fields)} finite numbers per plan", f"shape {array.shape}, or others")
+def _read_history(array: NDArray[np.float64]) -> list[list[float]]:
+    whole = [PROGRESS.index(name) for name in ("episodes", "violations", "nodes")]
+    if array.shape[1] != len(PROGRESS) or not np.isfinite(array).all():
+        raise ModelError("history", f"{len(PROGRESS)} finite numbers per plan", f"shape {array.shape}, or others")
     if not ((array[:, whole] >= 0) & (array[:, whole] < 2**53) & (array[:, whole] % 1 == 0)).all():
         raise ModelError("history", "whole numbers for counts", "others")
-    return tuple(LearnProgress(*(int(x) if i in whole else x for i, x in enumerate(row))) for row in array.tolist())
+    return [[int(x) if i in whole else x for i, x in enumerate(row)] for row in array.tolist()]

@@ -28,7 +28,8 @@ from solvent.solvers.problem import Problem
 
 #: What to do if a graph does not fit.
 ROUNDING_HINT = (
-    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, epsilon_cost= says how far"
+    "raise the limit, or round costs: strict=True rounds them up and never exceeds the budget, "
+    "epsilon_cost= says how far"
 )
 
 
@@ -100,6 +101,39 @@ class SafeGraph:
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
 
+    def find(self, step: int, state: int, spent: tuple[int, ...]) -> int | None:
+        """Return the node with rows at a step, by state and ticks spent; None if there is none.
+
+        Examples
+        --------
+        >>> from solvent.model import instances
+        >>> from solvent.model.budget import resolve
+        >>> model = instances.knapsack([60, 100], [10, 20], capacity=20)
+        >>> graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
+        >>> graph.find(1, 0, (0,)), graph.find(1, 0, (5,))
+        (1, None)
+        """
+        layer = self._layers.get(step)
+        if layer is None:
+            layer = self._layers[step] = self._read_layer(step)
+        assert self.mdp.settled_low is not None
+        assert self.mdp.settled_high is not None
+        low, high = self.mdp.settled_low[step].item, self.mdp.settled_high[step].item
+        amounts = (COLLAPSED if low(state, d) <= x <= high(state, d) else x for d, x in enumerate(spent))
+        return layer.get((state, *amounts))
+
+    @cached_property
+    def _layers(self) -> dict[int, dict[tuple[int, ...], int]]:
+        """What `find` has read, by step."""
+        return {}
+
+    def _read_layer(self, step: int) -> dict[tuple[int, ...], int]:
+        """Return the nodes with rows of a step, by state and ticks."""
+        mdp, begin, end = self.mdp, int(self.layer_indptr[step]), int(self.layer_indptr[step + 1])
+        nodes = np.arange(begin, end)[mdp.row_indptr[begin:end] < mdp.row_indptr[begin + 1 : end + 1]]
+        columns = [mdp.node_state[nodes], *mdp.node_spent_ND[nodes].T]
+        return dict(zip(zip(*(each.tolist() for each in columns), strict=True), nodes.tolist(), strict=True))
+
     def policy(
         self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None, *, drawn: bool = False
     ) -> AugmentedPolicy:
@@ -121,7 +155,8 @@ class SafeGraph:
         reached, layers, limits = np.array([mdp.start]), [], mdp.limits
         if drawn:
             reached = np.unique(self.entry_next[spread(self.entry_indptr, row_N[reached])]).astype(np.int64)
-            limits = replace(limits, **{side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")})
+            later = {side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")}
+            limits = replace(limits, **later)
         for _ in range(origin.horizon):
             nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
             rows = row_N[nodes]

@@ -439,7 +439,7 @@ def _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, value_N)
         most = _smaller(sign * extreme + furthest, most)
     if estimates.count_K[key] == 0:  # only certain bounds apply
         return sign * most
-    if not known:
+    if not known and scale >= 1.0:  # exploring ignores outcomes that were never seen
         later = ranges.cap_H[step + one] if sign > 0.0 else -ranges.floor_H[step + one]
         best = _larger((0.0 if random else sign * extreme) + later, best)
     radius = scale * radii.radius_K[key]

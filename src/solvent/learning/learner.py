@@ -35,8 +35,10 @@ from solvent.solvers.solution import Status
 _CHUNK_STEPS = 20
 #: Rows of the graph that are planned with, and built again, for each step that was played since the last time.
 _ROWS_PLANNED, _ROWS_BUILT = 200, 50
-#: The graph is also built again when the number of episodes has grown by this factor.
-_GROWTH = 1.25
+#: Growth of the number of episodes that is needed for building the graph again, and after which it always is.
+_LEAST_GROWTH, _GROWTH = 1.1, 1.25
+#: Of this many plans, one computes the greatest lower bounds even if the gap is far from closed.
+_CAREFUL_EVERY = 4
 #: Called after every plan; learning stops if it returns True.
 Callback = Callable[[LearnProgress], object]
 Replan = Literal["doubling", "episode"]
@@ -236,7 +238,8 @@ class Learner:
         """Write the rows of a plan; return bounds at the start."""
         if self._planner is None or self._planner.graph is not self.graph:
             self._planner = self._make_planner()
-        return self._planner.plan(self.counts, self.settings.epsilon, rng, out_row_PN)
+        careful = len(self.history) % _CAREFUL_EVERY == 0
+        return self._planner.plan(self.counts, self.settings.epsilon, rng, out_row_PN, careful=careful)
 
     def _make_planner(self) -> Planner:
         graph, settings, known = self.graph, self.settings, self.learned_support is None
@@ -277,14 +280,16 @@ class Learner:
             return True
         if self.built > self.history[-1].episodes:  # the rows of the last plan are those of another graph
             return True
-        return self._is_worthwhile(self.history[-1].episodes, _ROWS_PLANNED)
+        last = self.history[-1].episodes
+        return self.episodes >= self.runner.plan_growth * last and self._is_worthwhile(last, _ROWS_PLANNED)
 
     def _should_rebuild(self) -> bool:
         """Return whether to rebuild the graph before the next plan, so that it has all outcomes seen."""
         if not self._has_pending:
             return False
-        grown = self.episodes >= _GROWTH * self.built
-        return self._must_rebuild or grown or self._is_worthwhile(self.built, _ROWS_BUILT)
+        if self._must_rebuild or self.episodes >= _GROWTH * self.built:
+            return True
+        return self.episodes >= _LEAST_GROWTH * self.built and self._is_worthwhile(self.built, _ROWS_BUILT)
 
     def _is_worthwhile(self, since: int, rows_per_step: int) -> bool:
         """Return whether the steps played since an episode are enough for work on all rows."""

@@ -6,8 +6,9 @@ A plan has three rows for each node, computed backward over the steps with the b
     optimistic  the greatest upper bound with full radii: closes the gap
     policy      the greatest lower bound with small radii: what would be returned now
 
-Three of four episodes play the first, the fourth the second. The upper bound on the optimum is that of the optimistic rows, and the lower bound
-is computed for the rows of the policy, both with full radii, so they hold no matter which rows were played.
+Three of four episodes play the first, the fourth the second. The upper bound on the optimum is that of the optimistic
+rows, and the lower bound is computed for the rows of the policy, both with full radii, so they hold no matter which
+rows were played.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from solvent.learning.graph import SafeGraph
 from solvent.learning.kernels import EXPLORING, OPTIMISTIC, POLICY, NodeValues, Ranges, sweep, sweep_theory
 
 _UP, _DOWN = 1.0, -1.0
+#: A gap of this many epsilon may be closed by a policy with greater lower bounds.
+_NEAR = 4
 
 
 class Planner(Protocol):
@@ -31,7 +34,9 @@ class Planner(Protocol):
 
     graph: SafeGraph
 
-    def plan(self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64]) -> Bounds:
+    def plan(
+        self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64], *, careful: bool
+    ) -> Bounds:
         """Write the rows of a plan, and return bounds at the start.
 
         Parameters
@@ -42,6 +47,8 @@ class Planner(Protocol):
         rng : ndarray of uint64, shape (1,)
             State of the generator, which breaks ties; changed.
         out_row_PN : ndarray of int64, shape (3, N)
+        careful : bool
+            Whether to look for a policy that closes the gap even if it is more than a few epsilon.
         """
 
 
@@ -70,7 +77,9 @@ class ConfidencePlanner:
         self._value_N = np.empty(graph.mdp.n_nodes)
         self._careful_N = np.zeros(graph.mdp.n_nodes, np.int64)
 
-    def plan(self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64]) -> Bounds:
+    def plan(
+        self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64], *, careful: bool
+    ) -> Bounds:
         """Write the rows of a plan; see `Planner.plan`.
 
         If the gap closes for the rows with the greatest lower bound but not for those of the policy, these become the
@@ -86,10 +95,10 @@ class ConfidencePlanner:
         run(_UP, self._scale, out_row_PN[EXPLORING])
         run(_DOWN, self._scale, out_row_PN[POLICY])
         lower = run(_DOWN, 1.0, out_row_PN[POLICY], choose=False)
-        if upper - lower > epsilon:
-            careful = run(_DOWN, 1.0, self._careful_N)
-            if upper - careful <= epsilon:
-                out_row_PN[POLICY], lower = self._careful_N, careful
+        if epsilon < upper - lower and (careful or upper - lower <= _NEAR * epsilon):
+            greatest = run(_DOWN, 1.0, self._careful_N)
+            if upper - greatest <= epsilon:
+                out_row_PN[POLICY], lower = self._careful_N, greatest
         return Bounds(upper, max(upper - lower, 0.0))
 
 
@@ -106,7 +115,9 @@ class TheoryPlanner:
         self.graph, self._bonus = graph, bonus
         self._values = NodeValues(*np.empty((3, graph.mdp.n_nodes)))
 
-    def plan(self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64]) -> Bounds:
+    def plan(
+        self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64], *, careful: bool
+    ) -> Bounds:
         """Write the rows of a plan; see `Planner.plan`."""
         arrays, estimates = counts.graph_arrays(self.graph), counts.estimates()
         sweep_theory(arrays, estimates, self._bonus.weights(counts), rng, self._values, out_row_PN[POLICY])

@@ -222,7 +222,9 @@ class LearnResult:
         """
         from solvent.learning.files import load_result
 
-        return load_result(path, model, limits=limits)
+        fields = load_result(path, model, limits=limits)
+        policy, history = fields.pop("policy"), tuple(LearnProgress(*each) for each in fields.pop("history"))
+        return LearnResult(**fields, history=history, _make_policy=None if policy is None else lambda: policy)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot bounds and returns by episode, and return the Matplotlib axes; see `solvent.plot.learning`."""

@@ -7,10 +7,12 @@ true costs, exactly, against the limits as given.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import add
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -76,6 +78,10 @@ class EpisodeRunner(Protocol):
     def chunk(self) -> int:
         """Number of episodes to play between two checks of the time, the checkpoint and Ctrl-C."""
 
+    @property
+    def plan_growth(self) -> float:
+        """Factor by which the number of episodes must have grown since the last plan."""
+
     def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
         """Register an outcome of a row of the model that was added to the learned support."""
 
@@ -125,7 +131,7 @@ class ModelRunner:
         Whether all outcomes of the model are known to be possible.
     """
 
-    chunk = 10_000
+    chunk, plan_growth = 10_000, 1.02
 
     def __init__(self, problem: Problem, *, known: bool) -> None:
         self._world, self._counted_OD = _world_of(problem)
@@ -160,7 +166,7 @@ class ModelRunner:
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__
         other._arrays = self._arrays._replace(local_O=self._arrays.local_O.copy())
-        other._record = EpisodeRecord(*(array.copy() for array in self._record))
+        other._record = copy.deepcopy(self._record)
         other._n_known = dict(self._n_known)
         return other
 
@@ -365,7 +371,8 @@ class _TrueCosts:
     def amounts(self, spent_ED: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return amounts in ticks as numbers; of bins of continuous costs, the upper ends."""
         n = len(self.units)
-        return spent_ED[:, :n] * np.array([float(unit) for unit in self.units]).reshape(1, n)
+        amounts: NDArray[np.float64] = spent_ED[:, :n] * np.array([float(unit) for unit in self.units]).reshape(1, n)
+        return amounts
 
     def spent(self, outcomes: list[int]) -> tuple[Fraction, ...]:
         """Return what an episode with these outcomes spent."""
@@ -428,9 +435,24 @@ def breaks_within(limits: Limits, high: tuple[Fraction, ...], low: tuple[Fractio
     return False
 
 
+#: The most costs whose ticks are kept for look-up.
+_MOST_COUNTED = 100_000
+
+
 class _Episode(NamedTuple):
-    """An episode in an environment: what it earned and spent, whether it broke a limit, whether a count has doubled,
-    and outcomes that the graph does not have."""
+    """An episode in an environment.
+
+    Attributes
+    ----------
+    earned : float
+    spent : tuple of Fraction
+    broke : bool
+        Whether it broke a limit.
+    due : bool
+        Whether a count has doubled.
+    new : list of NewOutcome
+        Outcomes that the graph does not have.
+    """
 
     earned: float
     spent: tuple[Fraction, ...]
@@ -455,7 +477,7 @@ class EnvironmentRunner:
         Whether an outcome must always have the same reward.
     """
 
-    chunk = 100
+    chunk, plan_growth = 100, 1.1
 
     def __init__(
         self,
@@ -471,6 +493,8 @@ class EnvironmentRunner:
         self._place = {name: index for index, name in enumerate(support.states)}
         self._graph: SafeGraph | None = None
         self._outcome: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self._covered: dict[tuple[int, int], list[int]] = {}
+        self._counted: dict[tuple[Fraction, ...], tuple[tuple[Fraction, ...], tuple[int, ...] | None]] = {}
 
     def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
         """Do nothing: outcomes are looked up in the graph."""
@@ -509,7 +533,7 @@ class EnvironmentRunner:
     def _index_outcomes(self, graph: SafeGraph) -> None:
         if self._graph is graph:
             return
-        self._graph, model = graph, graph.problem.model
+        self._graph, model, self._counted = graph, graph.problem.model, {}
         sizes = np.diff(model.outcome_indptr)
         rows = np.repeat(np.arange(model.n_rows), sizes).tolist()
         places = (np.arange(model.n_outcomes) - np.repeat(model.outcome_indptr[:-1], sizes)).tolist()
@@ -522,7 +546,8 @@ class EnvironmentRunner:
         """Play one episode.
 
         With a bound on costs, an episode continues after an outcome that the graph does not have: it follows a node
-        that stands for the worst case (`LearnedSupport.stand_in`), in which at least as much was spent.
+        that stands for the worst case (`LearnedSupport.stand_in`), in which at least as much was spent, until it is at
+        a node of the graph again.
         """
         mdp, problem, horizon = graph.mdp, graph.problem, graph.problem.model.horizon
         accounts = tuple(map(problem.model.resource, problem.limits.resources))
@@ -531,6 +556,7 @@ class EnvironmentRunner:
         due = broke = False
         earned, new = 0.0, list[NewOutcome]()
         outside: int | None = None  # the state, if the node only stands for it
+        total: list[int] | None = [0] * len(accounts)  # what was spent in ticks, if it is known
         self._world.reset(number)
         while step < horizon and not over and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
             row = int(row_N[node])
@@ -547,7 +573,10 @@ class EnvironmentRunner:
                 self._check_reward(reward, step)
             self._check_bound(graph, model_row, step, seen)
             broke = broke or self._breaks_within(spent, seen, step)
-            spent = tuple(each.clamp(a + b) for each, a, b in zip(accounts, spent, costs, strict=True))
+            if support is None:
+                spent = tuple(each.clamp(a + b) for each, a, b in zip(accounts, spent, costs, strict=True))
+            else:  # resources do not saturate
+                spent = tuple(map(add, spent, costs))
             broke = broke or breaks(problem.limits, spent, step)
             earned += reward
             after = self._next_state(seen.observation, over=over, last=step == horizon - 1)
@@ -566,30 +595,33 @@ class EnvironmentRunner:
                     broke = broke or any(breaks(problem.limits, spent, later) for later in range(step + 1, last))
                     return _Episode(earned, spent, broke, due, new)
             step += 1
+            total = None if total is None or ticks is None else list(map(add, total, ticks))
             if j is not None and outside is None:
                 node = int(graph.entry_next[graph.entry_indptr[row] + j])
                 self._check_end(graph, node, step, after, over=over)
             elif step < horizon and not over:
                 assert support is not None
-                outside = after
-                node = int(graph.entry_next[graph.entry_indptr[row] + support.stand_in(after)])
+                found = None if total is None else graph.find(step, after, tuple(total))
+                outside = after if found is None else None
+                stand_in = graph.entry_indptr[row] + support.stand_in(after)
+                node = int(graph.entry_next[stand_in]) if found is None else found
         self._check_return(earned, number)
         broke = broke or any(breaks(problem.limits, spent, later) for later in range(step, horizon))
         return _Episode(earned, spent, broke, due, new)
 
     def _choose_outside(self, graph: SafeGraph, counts: Counts, node: int, rows: range) -> tuple[int, int]:
         """Return a row of a node that stands for a state, and a row of the state that costs no more, tried least."""
-        support, mdp = self._support, graph.mdp
+        support, mdp, count_K = self._support, graph.mdp, counts.count_K
         assert isinstance(support, LearnedSupport)
         least: tuple[int, int, int] | None = None
         for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-            most = support.bounds[int(graph.row_model[row])]
-            assert most is not None
-            for own in rows:
-                bound = support.bounds[own]
-                assert bound is not None
-                tries = int(counts.count_K[own]) + support.tries[own]
-                if all(a <= b for a, b in zip(bound, most, strict=True)) and (least is None or tries < least[0]):
+            stand_in = int(graph.row_model[row])
+            covered = self._covered.get((stand_in, rows.start))
+            if covered is None:
+                covered = self._covered[stand_in, rows.start] = support.covered(stand_in, rows)
+            for own in covered:
+                tries = int(count_K[own]) + support.tries[own]
+                if least is None or tries < least[0]:
                     least = tries, row, own
         assert least is not None, "every bound of a harder kind of state covers an action"
         return least[1], least[2]
@@ -626,6 +658,9 @@ class EnvironmentRunner:
     def _count(self, costs: tuple[Fraction, ...]) -> tuple[tuple[Fraction, ...], tuple[int, ...] | None]:
         """Return costs as counted, and in ticks; None if some cost is not a whole number of ticks."""
         assert self._graph is not None
+        known = self._counted.get(costs)
+        if known is not None:
+            return known
         problem, counted, ticks = self._graph.problem, [], []
         for cost, unit, counting in zip(costs, problem.lattice.units, problem.counting, strict=True):
             whole = -(-cost // unit) if counting == "up" else cost // unit
@@ -633,7 +668,10 @@ class EnvironmentRunner:
             counted.append(cost if exactly else whole * unit)
             ticks.append(whole if not exactly or whole * unit == cost else None)
         found = tuple(tick for tick in ticks if tick is not None)
-        return tuple(counted), found if len(found) == len(ticks) else None
+        result = tuple(counted), found if len(found) == len(ticks) else None
+        if len(self._counted) < _MOST_COUNTED:
+            self._counted[costs] = result
+        return result
 
     def _check_reward(self, reward: float, step: int) -> None:
         low, high = self._range

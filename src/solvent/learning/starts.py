@@ -34,7 +34,7 @@ def with_draw(model: CMDP) -> CMDP:
     >>> for state in "ab":
     ...     b.add(state, "go", outcomes=[(1, state, 1)])
     >>> with_draw(b.build())
-    CMDP(horizon 3, 3 states, 1 action, 3 rows, 4 outcomes, 2 tables, resources ['x'])
+    CMDP(horizon 3, 3 states, 1 actions, 3 rows, 4 outcomes, 2 tables, resources ['x'])
     """
     if START in model.states:
         raise ModelError("states", f"no state named {quote(START)} besides the draw of the first state", "one")

@@ -251,6 +251,17 @@ class LearnedSupport:
         first = int(self.table_of_step[step]) * (len(self.states) + len(self.added)) + state
         return range(int(self.row_indptr[first]), int(self.row_indptr[first + 1]))
 
+    def covered(self, stand_in: int, rows: range) -> list[int]:
+        """Return those rows that cost no more than a row of a node that stands for their state."""
+        most, found = self.bounds[stand_in], []
+        assert most is not None
+        for row in rows:
+            bound = self.bounds[row]
+            assert bound is not None
+            if all(a <= b for a, b in zip(bound, most, strict=True)):
+                found.append(row)
+        return found
+
     def postpone(self, new: Iterable[NewOutcome]) -> None:
         """Keep outcomes until the graph is built again."""
         for each in new:
