@@ -73,7 +73,7 @@ def first_mask(case: Case, **options: Any) -> None:
         env.reset(seed=seed)
         place = inner._state, tuple(env.spent.values())
         safe = [] if inner.done else case.safe_actions(0, place)
-        assert np.flatnonzero(env.action_masks()).tolist() == safe
+        assert env.safe_actions().tolist() == safe
 
 
 def by_wrapper(case: Case) -> None:
@@ -92,7 +92,7 @@ def by_bounds(case: Case) -> None:
     rng = np.random.default_rng(0)
     for seed in range(10):
         _, info = env.reset(seed=seed)
-        while not inner.done and env.action_masks().any():
+        while not inner.done and env.safe_actions().size:
             assert env.spent == inner.spent
             before = env.violations
             *_, info = env.step(int(rng.choice(env.safe_actions())))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import pickle
 from collections.abc import Callable
@@ -101,6 +102,26 @@ MADE: dict[str, Callable[[], Any]] = {
     "bounded wrapper": lambda: stepped(
         solvent.gym.BudgetWrapper(gymnasium.make("FrozenLake-v1"), budget=5, cost=1, cost_bound=1)
     ),
+    "continuous wrapper": lambda: stepped(
+        solvent.gym.ContinuousBudgetWrapper(gymnasium.make("Pendulum-v1"), 5, cost=1, cost_bound=1)
+    ),
+    "early termination": lambda: stepped(solvent.gym.EarlyTermination(gymnasium.make("Pendulum-v1"), 5, cost=1)),
+    "vector wrapper": lambda: stepped(
+        solvent.gym.VectorBudgetWrapper(
+            gymnasium.vector.SyncVectorEnv(
+                [functools.partial(gymnasium.make, "FrozenLake-v1")] * 2,
+                autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED,
+            ),
+            5,
+            cost=1,
+            cost_bound=1,
+        )
+    ),
+    "norm": lambda: solvent.gym.NormCost(2.0, order=1),
+    "evaluation": lambda: solvent.gym.evaluate(
+        solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(GRID)), "random", 2, seed=1
+    ),
+    "metered episode": lambda: solvent.gym.MeteredEpisode(1, 2.0, {"fuel": Fraction(3)}, {"fuel": Fraction(4)}),
     "random start": lambda: stepped(solvent.gym.RandomStart(gymnasium.make("FrozenLake-v1"))),
     "cost in info": lambda: stepped(solvent.gym.CostInInfo(solvent.gym.ModelEnv(GRID))),
     "cost meter": lambda: stepped(solvent.gym.CostMeter(gymnasium.make("FrozenLake-v1"), cost=1)),

@@ -30,8 +30,10 @@ RANKS = [
 ]
 RANK = {package: rank for rank, packages in enumerate(RANKS) for package in packages}
 
-#: Convenience methods that import a later package when they are called: `model.save`, `Curve.plot` and `Surface.plot`.
+#: Convenience methods that import a later package when they are called: `model.save`, `Curve.plot`, `Surface.plot` and
+#: `LearnResult.plot`.
 EXCEPTIONS = {
+    "learning/result.py": "learning imports plot",
     "model/cmdp.py": "model imports formats",
     "model/discounted.py": "model imports formats",
     "solvers/curve.py": "solvers imports plot",

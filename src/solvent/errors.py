@@ -11,7 +11,7 @@ import itertools
 import re
 from collections.abc import Hashable, Iterable
 from decimal import Decimal
-from typing import Self
+from typing import Any, Self, overload
 
 #: Longest representation of a value in a message.
 _LONGEST_QUOTE = 80
@@ -82,8 +82,17 @@ class LocatedError(SolventError, ValueError):
     horizon: expected a whole number of at least 1, found 2.5
     """
 
-    def __init__(self, where: str, expected: str, found: str, hint: str = "") -> None:
-        self.where, self.expected, self.found, self.hint = where, expected, found, hint
+    @overload
+    def __init__(self, where: str, expected: str, found: str, hint: str = "") -> None: ...
+
+    @overload
+    def __init__(self, where: LocatedError) -> None: ...
+
+    def __init__(self, where: Any, expected: str = "", found: str = "", hint: str = "") -> None:
+        if isinstance(where, LocatedError):  # Gymnasium raises type(error)(error) for an error of another process
+            where, expected, found, hint = where.args
+        self.where: str = where
+        self.expected, self.found, self.hint = expected, found, hint
         super().__init__(where, expected, found, hint)
 
     def __str__(self) -> str:
@@ -146,12 +155,22 @@ class UnmodeledOutcome(PolicyError):  # noqa: N818
         The outcomes that the model allows.
     """
 
-    def __init__(self, step: int, state: Hashable, action: Hashable, observed: str, possible: tuple[str, ...]) -> None:
-        self.step, self.state, self.action, self.observed, self.possible = step, state, action, observed, possible
+    def __init__(
+        self,
+        step: Any,
+        state: Hashable = None,
+        action: Hashable = None,
+        observed: str = "",
+        possible: tuple[str, ...] = (),
+    ) -> None:
+        if isinstance(step, UnmodeledOutcome):  # as in `LocatedError`
+            step, state, action, observed, possible = step.__reduce__()[1]
+        self.step: int = step
+        self.state, self.action, self.observed, self.possible = state, action, observed, possible
         shown = " or ".join(possible[:6]) + (f" or {len(possible) - 6} more" if len(possible) > 6 else "")
         super().__init__(f"step {step}, state {quote(state)}, action {quote(action)}", shown, observed)
 
-    def __reduce__(self) -> tuple[type[UnmodeledOutcome], tuple[object, ...], dict[str, object]]:
+    def __reduce__(self) -> tuple[type[UnmodeledOutcome], tuple[Any, ...], dict[str, object]]:
         return type(self), (self.step, self.state, self.action, self.observed, self.possible), dict(self.__dict__)
 
 

@@ -100,7 +100,9 @@ def test_masks_of_another_shape() -> None:
         def reset(self, **options: Any) -> Any:
             return super().reset(**options)[0], {"action_mask": np.array([1], np.int8)}
 
-    with pytest.raises(ModelError, match=r"info, action_mask: expected shape \(3,\), found shape \(1,\)"):
+    with pytest.raises(
+        ModelError, match=r"info, action_mask: expected 3 entries, one for each action, found shape \(1,\)"
+    ):
         BudgetWrapper(Odd(), 3, cost_bound=[0, 1, 2]).reset()
 
 

@@ -59,7 +59,7 @@ def play(env: BudgetWrapper, rng: Random, episodes: int) -> None:
     for _ in range(episodes):
         try:
             _, info = env.reset(seed=rng.randrange(10**6))
-            over = info["dead_end"] or not env.action_masks().any()
+            over = info["dead_end"] or not env.safe_actions().size
             while not over:
                 action = rng.choice(env.safe_actions().tolist())
                 _, _, terminated, truncated, _ = env.step(action)

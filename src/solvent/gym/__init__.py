@@ -14,21 +14,34 @@ from __future__ import annotations
 
 import gymnasium
 
-from solvent.gym.adapters import CostInInfo, CostMeter
+from solvent.gym.adapters import CostInInfo
+from solvent.gym.continuous import ContinuousBudgetWrapper
+from solvent.gym.early import EarlyTermination
 from solvent.gym.env import ENV_ID, ModelEnv
+from solvent.gym.evaluation import Evaluation, evaluate
 from solvent.gym.masks import CostSupport, EmpiricalCostBound
+from solvent.gym.meter import CostMeter, MeteredEpisode
+from solvent.gym.norms import NormCost
 from solvent.gym.starts import RandomStart
+from solvent.gym.vector import VectorBudgetWrapper
 from solvent.gym.wrapper import BudgetWrapper
 
 __all__ = [
     "ENV_ID",
     "BudgetWrapper",
+    "ContinuousBudgetWrapper",
     "CostInInfo",
     "CostMeter",
     "CostSupport",
+    "EarlyTermination",
     "EmpiricalCostBound",
+    "Evaluation",
+    "MeteredEpisode",
     "ModelEnv",
+    "NormCost",
     "RandomStart",
+    "VectorBudgetWrapper",
+    "evaluate",
 ]
 
 if ENV_ID not in gymnasium.registry:

@@ -9,11 +9,11 @@ import gymnasium
 
 from solvent.core.exact import Number
 from solvent.errors import ModelError, quote
-from solvent.gym.layout import own_copy
 from solvent.model.build import read_costs
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
 
-#: A key of `info`, a function of (observation, action, next observation), or the constant cost of a step.
+#: A key of `info` (with a minus before it: the negative), a function of (observation, action, next observation), or the
+#: constant cost of a step.
 CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Number] | Sequence[Number] | Number
 
 
@@ -60,77 +60,12 @@ def split_step(result: Any) -> tuple[Any, Any, bool, bool, dict[str, Any], Any]:
     """Return (observation, reward, terminated, truncated, info, cost) from the five or six values of `step`."""
     if isinstance(result, tuple) and len(result) == 6:
         observation, reward, cost, terminated, truncated, info = result
-        return observation, reward, bool(terminated), bool(truncated), dict(info), cost
+        return observation, reward, bool(terminated), bool(truncated), info, cost
     if isinstance(result, tuple) and len(result) == 5:
         observation, reward, terminated, truncated, info = result
-        return observation, reward, bool(terminated), bool(truncated), dict(info), NO_COST
+        return observation, reward, bool(terminated), bool(truncated), info, NO_COST
     size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
     raise ModelError("step", "five values, or six with a cost after the reward", size)
-
-
-class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
-    """Record costs at the environment itself, for a `BudgetWrapper` or `solvent.learn` further out.
-
-    Wrappers between an environment and its budget may replace or repeat actions (`StickyAction`, `RepeatAction`), so
-    that the cost of a step cannot be computed from outside. A meter directly around the environment sees the executed
-    actions and records the cost of each; `BudgetWrapper` and `solvent.learn` read it from there.
-
-    Parameters
-    ----------
-    env : gymnasium.Env
-        The environment itself, or the adapter that reports its costs.
-    cost : str, function, mapping or number, optional
-        Cost of a step: a key of `info`, a function of (observation, action, next observation) as seen by the meter, or
-        a constant. Default: the sixth value of `step`, or else `info["costs"]` or `info["cost"]`.
-
-    Raises
-    ------
-    ModelError
-        If a wrapper inside may replace or repeat actions.
-
-    Examples
-    --------
-    >>> from gymnasium.wrappers import StickyAction
-    >>> from solvent.gym import BudgetWrapper
-    >>> lake = CostMeter(gymnasium.make("FrozenLake-v1"), cost=lambda state, action, after: action)
-    >>> env = BudgetWrapper(StickyAction(lake, 0.5), budget=12, cost_bound=3)  # every action costs at most 3
-    >>> _ = env.reset(seed=1)
-    >>> _ = env.step(3), env.step(0)
-    >>> env.spent
-    {'cost': Fraction(6, 1)}
-    """
-
-    #: Each action is executed once and unchanged.
-    passes_actions = True
-
-    def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike | None = None) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, cost=cost)
-        gymnasium.Wrapper.__init__(self, env)
-        check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
-        self._cost, self._before = cost, None
-        self._tapes: list[Tape] = []
-
-    def meters(self, resources: tuple[str, ...]) -> bool:
-        """Whether it can record these resources; always True, since `cost` defines them."""
-        return True
-
-    def attach(self, tape: Tape) -> None:
-        """Write the cost of every step on a tape from now on."""
-        self._tapes.append(tape)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._before = own_copy(observation)
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take an action and record its cost."""
-        observation, reward, terminated, truncated, info, own = split_step(self.env.step(action))
-        before, self._before = self._before, own_copy(observation)
-        for tape in self._tapes:
-            tape.write(find_cost(self._cost, tape.resources, before, action, self._before, info, own))
-        return observation, reward, terminated, truncated, info
 
 
 class CostReader:
@@ -141,8 +76,11 @@ class CostReader:
     env : gymnasium.Env
     resources : tuple of str
     cost : str, function, mapping, number or None
-        A key of `info`; a function of (observation, action, next observation); a constant; or None for the first
-        available of: a meter inside, the sixth value of `step`, `info["costs"]`, `info["cost"]`.
+        A key of `info`, or its negative if a minus is before it ("-reward_ctrl"); a function of (observation, action,
+        next observation); a constant; or None for the first available of: a meter inside, the sixth value of `step`,
+        `info["costs"]`, `info["cost"]`.
+    where : str
+        Name of the reader in errors.
 
     Raises
     ------
@@ -150,12 +88,21 @@ class CostReader:
         If a wrapper inside may replace or repeat actions and no meter records the cost.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], resources: tuple[str, ...], cost: CostLike | None = None) -> None:
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        resources: tuple[str, ...],
+        cost: CostLike | None = None,
+        where: str = "BudgetWrapper",
+    ) -> None:
         self._resources, self._cost = resources, cost
         self._tape: Tape | None = None
+        self._constant: Spent | None = None
+        if cost is not None and not isinstance(cost, str) and not callable(cost):
+            self._constant = Spent.once(read_costs(cost, resources, "cost"))
         meter = find_meter(env, resources) if cost is None else None
         if meter is None:
-            check_wrappers(env, kind_of(cost), "BudgetWrapper")
+            check_wrappers(env, kind_of(cost), where)
         else:
             self._tape = Tape(resources)
             meter.attach(self._tape)
@@ -173,6 +120,8 @@ class CostReader:
         self, observation: Any, action: Any, next_observation: Any, info: Mapping[str, Any], own: Any
     ) -> Spent:
         """Return one cost per resource; raise a `ModelError` if there is none or it does not match the resources."""
+        if self._constant is not None:
+            return self._constant
         if self._tape is not None:
             return self._tape.take()
         found = find_cost(self._cost, self._resources, observation, action, next_observation, info, own)
@@ -207,6 +156,8 @@ def find_cost(
 
 def _look_up(info: Mapping[str, Any], key: str) -> Any:
     if key not in info:
+        if key.startswith("-") and key[1:] in info:
+            return -info[key[1:]]
         raise ModelError(
             "info after a step",
             f"a cost under {quote(key)}",

@@ -103,6 +103,10 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         """Write the cost of every step on a tape from now on."""
         self._tapes.append(tape)
 
+    def detach(self, tape: Tape) -> None:
+        """Write on a tape no longer."""
+        self._tapes = [each for each in self._tapes if each is not tape]
+
     def _rewind(self, state: int) -> None:
         self._step, self._state, self._last = 0, state, ""
         self._cost = (Fraction(0),) * self.model.n_resources

@@ -224,8 +224,8 @@ class ModelMasks:
             mask[[self._position_of[action] for action in safe if action in self._position_of]] = True
         return mask
 
-    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
-        """Record the outcome of an action and return its exact costs; raise `UnmodeledOutcome` if it is impossible."""
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[int]:
+        """Record the outcome of an action and return its cost in ticks; raise `UnmodeledOutcome` if impossible."""
         costs = spent.reported
         model, action = self._model, self._action_of[position]
         assert action is not None
@@ -251,7 +251,7 @@ class ModelMasks:
         tracked = [amounts[d] for d in self._tracked]
         self._rule.follow(self._step, action, following, self._tracker.after(tracked))
         self._step, self._state = self._step + 1, following
-        return tracked
+        return self._tracker.to_ticks(tracked)
 
     def _find(self, name: Hashable) -> int | None:
         try:

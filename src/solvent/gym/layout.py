@@ -6,13 +6,14 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, did_you_mean, quote
 
+#: Key of a mask in an environment's own observation.
+OWN_MASK = "action_mask"
 _PARTS = ("observation", "remaining", "step", "action_mask")
 #: Layouts: whether to flatten into one Box, whether to include the mask, renamed keys, and the mask's dtype.
 _LAYOUTS: dict[str, tuple[bool, bool, dict[str, str], Any]] = {
@@ -32,12 +33,17 @@ class Layout:
         Observation space of the environment.
     remaining : Box, shape (D,)
     step : Box, shape (1,)
-    n_actions : int
+    mask_size : int or None
+        Number of entries of the action mask; None if there are no masks.
     kind : {"dict", "flat", "rllib", "pettingzoo"}
     mask : bool, optional
         Whether the action mask is in the observation. Default: as defined by the layout.
     keys : mapping, optional
         Other names for "observation", "remaining", "step" and "action_mask".
+
+    Notes
+    -----
+    A mask in the environment's own observation, under "action_mask" of a Dict, is replaced by the mask of the wrapper.
 
     Attributes
     ----------
@@ -50,7 +56,7 @@ class Layout:
         inner: spaces.Space[Any],
         remaining: spaces.Box,
         step: spaces.Box,
-        n_actions: int,
+        mask_size: int | None,
         kind: str = "dict",
         mask: bool | None = None,
         keys: Mapping[str, str] | None = None,
@@ -60,13 +66,23 @@ class Layout:
             raise ModelError("layout", f"one of {known}", quote(kind), did_you_mean(kind, _LAYOUTS))
         self._flat, with_mask, renamed, self._dtype = _LAYOUTS[kind]
         self._with_mask = with_mask if mask is None else mask
+        if self._with_mask and mask_size is None:
+            argument, found = ("layout", quote(kind)) if with_mask else ("mask_in_observation", quote(mask))
+            expected = "'dict' or 'flat'" if with_mask else "False"
+            raise ModelError(argument, f"{expected}, as there are no masks for Box actions", found)
         self._keys = {part: part for part in _PARTS} | renamed | _read_keys(keys)
         self._inner, self._parts = inner, {"remaining": remaining, "step": step}
         self._merged = isinstance(inner, spaces.Dict) and not self._flat
-        self.space = self._make_space(n_actions)
+        self._own = _find_own_mask(inner, mask_size)
+        if self._flat and self._with_mask and self._own is not None:  # the mask is not repeated in the flat part
+            assert isinstance(inner, spaces.Dict)
+            self._inner = spaces.Dict({key: space for key, space in inner.spaces.items() if key != OWN_MASK})
+        self.space = self._make_space(mask_size)
 
-    def _make_space(self, n_actions: int) -> spaces.Space[Any]:
-        mask = {"action_mask": spaces.Box(0, 1, (n_actions,), dtype=self._dtype)} if self._with_mask else {}
+    def _make_space(self, mask_size: int | None) -> spaces.Space[Any]:
+        mask = {"action_mask": spaces.Box(0, 1, (mask_size or 0,), dtype=self._dtype)} if self._with_mask else {}
+        if self._merged and self._own is not None and self._keys["action_mask"] == OWN_MASK:
+            mask = {}  # it takes the place of the environment's own
         if self._flat:
             if not self._inner.is_np_flattenable:
                 hint = "use layout='dict', or wrap the environment so that its observations are arrays"
@@ -95,12 +111,29 @@ class Layout:
         """Return the observation, in new arrays."""
         amounts, steps = np.array(remaining, np.float32), np.array([step], np.float32)
         masked = {self._keys["action_mask"]: mask.astype(self._dtype)} if self._with_mask else {}
+        if self._own is not None:
+            shape, dtype = self._own
+            replaced = mask.reshape(shape).astype(dtype)
+            if self._flat and self._with_mask:
+                observation = {key: value for key, value in observation.items() if key != OWN_MASK}
+            else:
+                observation = {**observation, OWN_MASK: replaced}
+                masked = {} if self._keys["action_mask"] == OWN_MASK else masked
         if self._flat:
             inner = np.asarray(spaces.flatten(self._inner, observation), np.float32)
             seen = np.concatenate([inner, amounts, steps])
             return {self._keys["observation"]: seen, **masked} if self._with_mask else seen
-        own = dict(observation) if self._merged else {self._keys["observation"]: observation}
-        return {**own, self._keys["remaining"]: amounts, self._keys["step"]: steps, **masked}
+        keys = self._keys
+        own = observation if self._merged else {keys["observation"]: observation}
+        return {**own, keys["remaining"]: amounts, keys["step"]: steps, **masked}
+
+
+def _find_own_mask(inner: spaces.Space[Any], mask_size: int | None) -> tuple[tuple[int, ...], Any] | None:
+    """Return the shape and the dtype of the mask in the environment's own observation, if there is one."""
+    own = inner.spaces.get(OWN_MASK) if isinstance(inner, spaces.Dict) else None
+    if own is None or own.shape is None or mask_size is None or int(np.prod(own.shape)) != mask_size:
+        return None
+    return own.shape, own.dtype
 
 
 def _read_keys(keys: Mapping[str, str] | None) -> dict[str, str]:
@@ -122,9 +155,9 @@ def own_copy(observation: Any) -> Any:
     >>> kept
     {'cell': array([0., 0.])}
     """
-    if isinstance(observation, int | float | str | np.generic):
-        return observation
-    return observation.copy() if type(observation) is np.ndarray else copy.deepcopy(observation)
+    if type(observation) is np.ndarray and observation.dtype != object:
+        return observation.copy()
+    return observation if isinstance(observation, int | float | str | np.generic) else copy.deepcopy(observation)
 
 
 def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:
@@ -133,13 +166,6 @@ def remaining_space(lows: list[float], highs: list[float]) -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
-def step_space(env: gymnasium.Env[Any, Any], horizon: int | None) -> spaces.Box:
-    """Return the space of the step, bounded by the horizon and by a `TimeLimit` inside, if any."""
-    most = np.inf if horizon is None else float(horizon)
-    layer: Any = env
-    while isinstance(layer, gymnasium.Wrapper):
-        # a spec may name a limit that is not enforced, so only the wrapper itself counts
-        if isinstance(layer, gymnasium.wrappers.TimeLimit):
-            most = min(most, float(layer._max_episode_steps))
-        layer = layer.env
-    return spaces.Box(0.0, most, (1,), np.float32)
+def step_space(longest: int | None) -> spaces.Box:
+    """Return the space of the step, for episodes of at most `longest` steps."""
+    return spaces.Box(0.0, np.inf if longest is None else float(longest), (1,), np.float32)

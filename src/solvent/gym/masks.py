@@ -11,6 +11,9 @@ reserve, an episode may reach a dead end, where no action is allowed.
 
 from __future__ import annotations
 
+import bisect
+import math
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
@@ -18,9 +21,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import Number, exact
+from solvent.core.exact import Number
 from solvent.errors import PolicyError
-from solvent.gym.tracker import BudgetTracker
+from solvent.gym.tracker import REMEMBERED, BudgetTracker
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
 from solvent.model.metering import Spent
@@ -115,13 +118,23 @@ class BoundMasks:
         self._tracker, self._n, self._first = tracker, n_actions, first_action
         self._support = cost_bound if isinstance(cost_bound, CostSupport) else None
         shape = tracker.resources, n_actions, first_action
-        self._bound: Callable[[Any, int], Bound] = self._from_support
-        if self._support is None:
-            self._bound = CostBounds(cost_bound, *shape)
+        self._bounds = None if self._support is not None else CostBounds(cost_bound, *shape)
         nothing = np.zeros((n_actions, len(tracker.resources)), int)
         self._reserve = CostBounds(nothing if reserve is None else reserve, *shape, where="reserve")
+        self._keeps = reserve is not None
         self._observation: Any = None
-        self._last_bound: list[Bound] = [None] * n_actions  # the bounds behind the last mask
+        #: the bounds behind the last mask, in ticks of the scale at that time
+        self._last_bound: list[list[int] | None] = [None] * n_actions
+        self._last_scale = list(tracker.scale)
+        self._by_need = self._needs_by_action()
+
+    def _needs_by_action(self) -> _ByNeed | None:
+        """Return masks by the amount that remains, if bounds depend on nothing but the action; None otherwise."""
+        bounds = None if self._bounds is None else self._bounds.by_action
+        reserves = self._reserve.by_action
+        if bounds is None or reserves is None or len(self._tracker.resources) != 1 or self._tracker.saturates:
+            return None
+        return _ByNeed(self._tracker, bounds, reserves)
 
     @property
     def learns(self) -> bool:
@@ -143,48 +156,127 @@ class BoundMasks:
         self._observation = observation
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return which actions are allowed."""
-        return np.array([self._fits(position) for position in range(self._n)], bool)
+        """Return which actions are allowed, as an array that must not be changed."""
+        if self._by_need is not None:
+            mask, self._last_bound = self._by_need.find()
+            self._last_scale = self._by_need.scale
+            return mask
+        # numbers that need finer ticks change the scale, so all of them are read before any is compared
+        needs = [self._read(position) for position in range(self._n)]
+        while (scale := list(self._tracker.scale)) != self._last_scale:
+            self._last_scale = scale
+            needs = [self._read(position) for position in range(self._n)]
+        self._last_bound = [None if need is None else need[0] for need in needs]
+        return np.array([need is not None and self._fits(*need) for need in needs], bool)
 
-    def _fits(self, position: int) -> bool:
-        bound, tracker = self._bound(self._observation, position), self._tracker
-        self._last_bound[position] = bound
+    def _read(self, position: int) -> tuple[list[int], list[int]] | None:
+        """Return the bound and the reserve of an action in ticks; None if it is forbidden."""
+        bound = self._bound(position)
         if bound is None:
-            return False
+            return None
+        if not self._keeps:
+            return bound, [0] * len(bound)
         kept = self._reserve(self._observation, position)
-        if kept is None:
-            return False
-        for d, most in enumerate(tracker.after(bound)):
-            limit = tracker.upper(d, tracker.step)
-            if limit is not None and most + max(kept[d], Fraction(0)) > limit:
-                return False
-        return True
+        return None if kept is None else (bound, [max(x, 0) for x in self._tracker.to_ticks(kept)])
 
-    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[Fraction]:
-        """Record the outcome of an action and return its exact costs; raise `PolicyError` if they exceed the bound."""
-        tracker, where = self._tracker, f"step {self._tracker.step}, action {position + self._first}"
-        pairs = zip(spent.reported, tracker.resources, strict=True)
-        exactly = [exact(cost, f"{where}, cost of {name}") for cost, name in pairs]
+    def _bound(self, position: int) -> list[int] | None:
+        tracker, action = self._tracker, position + self._first
         if self._support is not None:
+            given = self._support.bound(tracker.step, self._observation, action)
+            read = self._reserve.read(given, f"bound of action {action}")
+            return None if read is None else tracker.to_ticks(read)
+        assert self._bounds is not None
+        if self._bounds.function is not None and len(tracker.resources) == 1:
+            given = self._bounds.function(self._observation, action)
+            known = tracker.recall(0, given)
+            if known is not None:
+                return [known]
+            read = self._bounds.read(given, f"cost_bound of action {action}")
+            if read is not None and type(given) in REMEMBERED:
+                return [tracker.read(0, given, "cost_bound")]
+        else:
+            read = self._bounds(self._observation, position)
+        return None if read is None else tracker.to_ticks(read)
+
+    def _fits(self, bound: list[int], kept: list[int]) -> bool:
+        tracker = self._tracker
+        after = tracker.ticks_after(bound)
+        each = zip(after, tracker.ticks, kept, tracker.room(), strict=True)
+        return all(room is None or most - spent + least <= room for most, spent, least, room in each)
+
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[int]:
+        """Record the outcome of an action and return its costs in ticks; raise `PolicyError` if above the bound."""
+        tracker = self._tracker
+        costs = [
+            known if (known := tracker.recall(d, cost)) is not None else tracker.read(d, cost, self._where(position))
+            for d, cost in enumerate(spent.reported)
+        ]
+        if self._support is not None:
+            exactly = [Fraction(cost, scale) for cost, scale in zip(costs, tracker.scale, strict=True)]
             named = dict(zip(tracker.resources, spent.high or exactly, strict=True))
             self._support.observe(tracker.step, self._observation, position + self._first, named, next_observation)
         else:
-            bound = self._last_bound[position]  # a function may return another bound after the step
-            assert bound is not None  # otherwise the action would have been masked
-            # within several steps of the environment, the greatest cumulative cost must not exceed the bound
-            for cost, most, name in zip(spent.high or exactly, bound, tracker.resources, strict=True):
-                if cost > most:
-                    raise PolicyError(
-                        f"{where}, cost of {name}",
-                        f"at most {short_amount(most)}, as cost_bound says",
-                        short_amount(cost),
-                        "cost_bound must hold for every outcome",
-                    )
+            self._check(position, costs, spent)
         self._observation = next_observation
-        return exactly
+        return costs
 
-    def _from_support(self, observation: Any, position: int) -> Bound:
-        assert self._support is not None
-        action = position + self._first
-        given = self._support.bound(self._tracker.step, observation, action)
-        return self._reserve.read(given, f"bound of action {action}")
+    def _check(self, position: int, costs: list[int], spent: Spent) -> None:
+        """Raise a `PolicyError` if a cost, or the greatest cumulative cost within the step, exceeds its bound."""
+        bound = self._last_bound[position]  # a function may return another bound after the step
+        assert bound is not None  # otherwise the action would have been masked
+        scales = self._tracker.scale
+        if spent.high is None and scales == self._last_scale and all(map(operator.le, costs, bound)):
+            return
+        for d, (cost, ticks) in enumerate(zip(costs, bound, strict=True)):
+            highest = Fraction(cost, scales[d]) if spent.high is None else spent.high[d]
+            most = Fraction(ticks, self._last_scale[d])
+            if highest > most:
+                raise PolicyError(
+                    f"{self._where(position)}, cost of {self._tracker.resources[d]}",
+                    f"at most {short_amount(most)}, as cost_bound says",
+                    short_amount(highest),
+                    "cost_bound must hold for every outcome",
+                )
+
+    def _where(self, position: int) -> str:
+        return f"step {self._tracker.step}, action {position + self._first}"
+
+
+class _ByNeed:
+    """Masks for one resource if bounds and reserves depend on the action only.
+
+    An action is allowed if and only if what remains is at least its bound plus its reserve, so there are at most A + 1
+    masks, found by bisection.
+    """
+
+    def __init__(self, tracker: BudgetTracker, bounds: list[Bound], reserves: list[Bound]) -> None:
+        self._tracker, self._given = tracker, list(zip(bounds, reserves, strict=True))
+        self._version = -1
+        self._read()
+
+    def _read(self) -> None:
+        tracker, nothing = self._tracker, Fraction(0)
+        for pair in self._given:  # the first conversion may change the scale
+            for amount in pair:
+                if amount is not None:
+                    tracker.to_ticks(amount)
+        bounds = [None if bound is None or kept is None else tracker.to_ticks(bound) for bound, kept in self._given]
+        needs = [
+            None if bound is None or kept is None else tracker.to_ticks([bound[0] + max(kept[0], nothing)])[0]
+            for bound, kept in self._given
+        ]
+        self._bounds, self.scale, self._version = bounds, list(tracker.scale), tracker.version
+        self._levels = sorted({need for need in needs if need is not None})
+        self._masks = [
+            np.array([need is not None and need <= level for need in needs], bool)
+            for level in (-math.inf, *self._levels)
+        ]
+        for mask in self._masks:
+            mask.flags.writeable = False
+
+    def find(self) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
+        """Return the mask for what remains, and the bounds of all actions in ticks."""
+        if self._version != self._tracker.version:
+            self._read()
+        (room,) = self._tracker.room()
+        return self._masks[-1 if room is None else bisect.bisect_right(self._levels, room)], self._bounds

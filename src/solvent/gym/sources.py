@@ -45,10 +45,10 @@ class Masks(Protocol):
         """Start an episode."""
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return which actions are allowed now, as a new array."""
+        """Return which actions are allowed now, as an array that must not be changed."""
 
-    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> Any:
-        """Record the outcome of an action and return its exact cost for each limited resource."""
+    def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[int]:
+        """Record the outcome of an action and return its cost for each limited resource, in the tracker's ticks."""
 
 
 @dataclass(frozen=True)

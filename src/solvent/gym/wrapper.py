@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import exact
 from solvent.errors import ModelError, PolicyError, SolventError, quote
+from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE, AccountWrapper
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
 from solvent.gym.adapters import CostLike, CostReader, split_step
+from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.env import ModelEnv
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
+from solvent.gym.own_masks import OwnMask, OwnMaskLike
 from solvent.gym.sources import find_source
-from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.metering import Spent
 from solvent.model.resources import ResourceLike
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.curve import Curve
 
+#: Types of actions that need no further checks.
+_INTEGERS = frozenset([int, np.int64, np.int32])
 
-class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+
+class BudgetWrapper(AccountWrapper):
     """Keep an environment within a budget: at any step, under any outcome.
 
     Parameters
@@ -78,6 +80,15 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     resources : sequence of Resource, optional
         With `cost_bound`: limited resources that saturate, such as `Resource("fuel", floor=0)` for a tank that takes no
         more when it is full. A model says this itself.
+    dead_end_reward : float, optional
+        Added to the reward of a step that ends in a dead end. Default: `min(r, 0) * (T - t)`, where r is the lowest
+        reward seen so far, T the time limit (1,000 if there is none) and t the number of steps taken: no continuation
+        with rewards of at least r earns less, so that a dead end does not attract. 0 for no such reward.
+    own_mask : False, str or function, optional
+        Where the environment's own mask is; both masks must allow an action. Default: `info["action_mask"]`,
+        `observation["action_mask"]` and the environment's `action_masks()`, whichever exist; with a model none, since
+        the model defines the available actions. False for none; a key of `info` or of the observation; or a function
+        of (observation, info).
 
     Attributes
     ----------
@@ -90,9 +101,10 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     Notes
     -----
     After `reset` and every `step`, `info` has "cost" (float), "costs" and "remaining" (dicts of floats by resource),
-    "step", "action_mask" (int8), "dead_end" and "violation"; after a step also "action", the action taken. Masks of a
-    model with a goal (`must_end_in`) allow only actions after which the goal can be reached for sure, and the episode
-    can be kept within the budget.
+    "step", "action_mask" (int8), "dead_end" and "violation"; after a step also "action", the action taken, and at a
+    dead end "dead_end_reward". Masks of a model with a goal (`must_end_in`) allow only actions after which the goal can
+    be reached for sure, and the episode can be kept within the budget. A mask in the environment's own observation,
+    under "action_mask" of a Dict, is replaced by the combined mask.
 
     Examples
     --------
@@ -111,14 +123,6 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     solvent.errors.PolicyError: step 1, remaining weight 10: expected an action the mask allows (0), found 1; pass
     fallback=... to replace such actions
     """
-
-    @property
-    def passes_actions(self) -> bool:
-        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
-        return self._fallback is None
-
-    #: Tells `solvent.learn`, which keeps budgets itself, to refuse this wrapper.
-    keeps_budget = True
 
     def __init__(
         self,
@@ -139,17 +143,17 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         memory_limit: int | str | None = None,
         spent: SpentLike | None = None,
         resources: Sequence[ResourceLike] | None = None,
+        dead_end_reward: float | None = None,
+        own_mask: OwnMaskLike = None,
     ) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(
-            self, _disable_deepcopy=True, budget=budget, cost=cost, cost_bound=cost_bound, model=model, reserve=reserve,
-            fallback=fallback, dead_start=dead_start, layout=layout, mask_in_observation=mask_in_observation, keys=keys,
-            state=state, actions=actions, memory_limit=memory_limit, spent=spent, resources=resources,
+        super().__init__(
+            env, budget=budget, cost=cost, cost_bound=cost_bound, model=model, reserve=reserve, fallback=fallback,
+            dead_start=dead_start, layout=layout, mask_in_observation=mask_in_observation, keys=keys, state=state,
+            actions=actions, memory_limit=memory_limit, spent=spent, resources=resources,
+            dead_end_reward=dead_end_reward, own_mask=own_mask,
         )  # fmt: skip
-        if not isinstance(env, gymnasium.Env):
-            hint = "pass what gymnasium.make(...) returns"
-            raise ModelError("BudgetWrapper", "a Gymnasium environment", quote(env), hint)
-        gymnasium.Wrapper.__init__(self, env)
         self._space = check_discrete(env.action_space, "BudgetWrapper")
+        self._first, self._n_actions = int(self._space.start), int(self._space.n)
         if dead_start not in ("raise", "end"):
             raise ModelError("dead_start", "'raise' or 'end'", quote(dead_start))
         self._fallback, self._dead_start = check_fallback(fallback, self._space), dead_start
@@ -158,42 +162,42 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         )
         base = env.unwrapped
         self._model_env = base if isinstance(base, ModelEnv) else None
-        self._tracker, self._masks = source.tracker, source.masks
-        self._read, self._resources = CostReader(env, source.resources, cost), source.resources
-        self._own_masks = source.horizon is None
+        self._masks = source.masks
+        # a model defines the available actions itself
+        asked = False if own_mask is None and source.horizon is not None else own_mask
+        self._own_mask, self._by_bounds = OwnMask(env, asked, self._n_actions), source.horizon is None
+        reader = CostReader(env, source.resources, cost)
+        longest = longest_episode(env, source.horizon)
         amounts = remaining_space(source.lows, source.highs)
-        steps, n_actions = step_space(env, source.horizon), int(self._space.n)
-        self._layout = Layout(env.observation_space, amounts, steps, n_actions, layout, mask_in_observation, keys)
-        self.observation_space = self._layout.space
-        self.violations = 0
-        self._mask = np.zeros(n_actions, bool)
-        self._cost = [Fraction(0)] * len(source.tracker.resources)
-        self._refusal, self._inner, self._dead_end, self._violation = "no episode", None, False, False
+        arranged = Layout(
+            env.observation_space, amounts, step_space(longest), self._n_actions, layout, mask_in_observation, keys
+        )
+        self._open(source.tracker, reader, source.resources, arranged, DeadEndReward(dead_end_reward, longest))
+        self._none, self._all = _constant(False, self._n_actions), _constant(True, self._n_actions)
+        self._mask = self._none
+        self._alive = False  # whether the mask allows anything
 
     @property
-    def spent(self) -> dict[str, Fraction]:
-        """Exact amount spent, by resource; with what had been spent before the first step."""
-        return self._tracker.spent
-
-    @property
-    def remaining(self) -> dict[str, Fraction]:
-        """Exact amount that may still be spent before the next limit is reached, by resource.
-
-        The next upper limit minus what was spent, as in `Agent.remaining`. For a resource with lower limits only: what
-        was spent minus the next lower limit.
-        """
-        return self._tracker.remaining
+    def passes_actions(self) -> bool:
+        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
+        return self._fallback is None
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are safe now, as a new array.
 
-        All False when the episode has terminated. After truncation, the actions that would be safe, for bootstrapping.
+        All True when the episode has ended and no action will be executed, so that the mask of a last observation is
+        never empty; `safe_actions` is empty then. After truncation, the actions that would be safe, for bootstrapping.
         """
-        return self._mask.copy()
+        return self._shown.copy()
+
+    @property
+    def _shown(self) -> NDArray[np.bool_]:
+        """The mask that agents see."""
+        return self._mask if self._alive else self._all
 
     def safe_actions(self) -> NDArray[np.int64]:
-        """Return the numbers of the safe actions."""
-        return np.flatnonzero(self._mask) + int(self._space.start)
+        """Return the numbers of the safe actions; none when the episode has terminated."""
+        return np.flatnonzero(self._mask) + self._first
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with the whole budget.
@@ -205,19 +209,20 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         UnmodeledOutcome
             If the model cannot start in that state.
         """
-        self._refusal, self._mask = "no episode", np.zeros_like(self._mask)
+        self._refusal, self._mask, self._alive = NO_EPISODE, self._none, False
         self._read.begin()
         observation, info = self.env.reset(seed=seed, options=options)
-        self._tracker.reset()
-        started = self._read.started()
-        self._cost = self._exactly(started)
-        self._inner, self._violation = own_copy(observation), False
-        if started.steps:
-            self._begin_with(started)
+        self._inner = own_copy(observation)
+        self._begin(self._read.started())
+        if not self._by_bounds and any(self._cost):
+            raise SolventError(
+                f"reset: expected no cost before the first step, as in the model, found {self._left()}; "
+                "a wrapper inside takes steps in its reset: pass cost_bound=... instead of a model"
+            )
         self._masks.begin(self._inner)
-        self._mask = self._allowed(info)
+        self._allow(info)
         over = self._masks.over
-        self._dead_end = not self._mask.any() and not over
+        self._dead_end = not self._alive and not over
         # an episode that is over at once breaks a later limit, or misses the goal
         lost = over and (self._misses_goal or self._tracker.broken_later)
         if (self._dead_end or lost) and self._dead_start == "raise":
@@ -229,8 +234,8 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
             )
         if lost:
             self._violation, self.violations = True, self.violations + 1
-        self._refusal = "" if self._mask.any() or self._dead_end else "an episode that is over"
-        return self._observe(observation), self._info(info)
+        self._refusal = "" if self._alive or self._dead_end else IS_OVER
+        return self._tell(observation, info, self._shown, {})
 
     @property
     def _has_goal(self) -> bool:
@@ -240,34 +245,6 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
     def _misses_goal(self) -> bool:
         """Whether the episode has ended outside the goal of the model, or of a `ModelEnv` inside."""
         return self._masks.goal_missed or (self._model_env is not None and self._model_env.goal_missed)
-
-    def _begin_with(self, started: Spent) -> None:
-        """Record what a wrapper inside spent in its `reset`."""
-        high = self._cost if started.high is None else self._tracked(started.high)
-        self._tracker.begin_with(self._cost)
-        limits = [self._tracker.upper(d, 0) for d in range(len(high))]
-        broken = any(limit is not None and most > limit for most, limit in zip(high, limits, strict=True))
-        self.violations, self._violation = self.violations + broken, broken
-        if not self._own_masks and any(self._cost):
-            raise SolventError(
-                f"reset: expected no cost before the first step, as in the model, found {self._left()}; "
-                "a wrapper inside takes steps in its reset: pass cost_bound=... instead of a model"
-            )
-
-    def _exactly(self, spent: Spent) -> list[Fraction]:
-        pairs = zip(self._resources, spent.reported, strict=True)
-        return self._tracked([exact(cost, f"step, cost of {name}") for name, cost in pairs])
-
-    def _tracked(self, costs: Sequence[Fraction]) -> list[Fraction]:
-        return [costs[self._resources.index(name)] for name in self._tracker.resources]
-
-    def _spend(self, costs: list[Fraction], spent: Spent) -> None:
-        """Add the cost of a step to the tracker, and count a violation if it broke a limit."""
-        self._cost = costs
-        high, low = ((), ()) if spent.high is None or spent.low is None else map(self._tracked, (spent.high, spent.low))
-        self._tracker.spend(costs, high, low)
-        self._violation = self._tracker.broken
-        self.violations += self._violation
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a safe action.
@@ -281,74 +258,67 @@ class BudgetWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Recor
         ModelError
             If the cost is missing.
         """
-        where = f"step {self._tracker.step}, {self._left()}"
         if self._refusal:
-            raise PolicyError(where, "reset() first", self._refusal)
+            raise PolicyError(self._where(), "reset() first", self._refusal)
         if self._dead_end:
-            self._refusal = "an episode that ended in a dead end"
-            return self._observe(own_copy(self._inner)), 0.0, True, False, {**self._info({}), "action": None}
-        chosen = position(action, self._space, where)
-        if not self._mask[chosen]:
-            if self._fallback is None:
-                hint = "pass fallback=... to replace such actions"
-                raise PolicyError(where, allowed(self._mask, self._space), quote(chosen + int(self._space.start)), hint)
-            chosen = replacement(self._fallback, self._inner, self._mask, self._space, where)
+            self._refusal = DEAD
+            seen, told = self._tell(own_copy(self._inner), {}, self._shown, {"action": None})
+            return seen, 0.0, True, False, told
+        chosen = self._position(action)
         # after an error below, the amount spent is unknown, so the episode cannot continue
-        self._refusal, self._mask = "an episode that ended with an error", np.zeros_like(self._mask)
-        done = chosen + int(self._space.start)
+        self._refusal, self._mask, self._alive = FAILED, self._none, False
+        done = chosen + self._first
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(done))
         following = own_copy(observation)
         spent = self._read(self._inner, done, following, info, own)
         try:
-            costs = list(self._masks.took(chosen, following, spent, terminated))
+            costs = self._masks.took(chosen, following, spent, terminated)
         except PolicyError:
             with contextlib.suppress(ModelError):  # the cost is not a number
-                self._spend(self._exactly(spent), spent)  # it was spent even though it exceeds the bound
+                # it was spent even though it exceeds the bound
+                self._spend(self._tracker.to_ticks(self._exactly(spent)), spent)
             raise
         self._spend(costs, spent)
         self._inner = following
-        early = terminated and not self._masks.over and self._tracker.broken_later
-        if not self._violation and (early or self._misses_goal):
-            # if the environment ended before the model's horizon, nothing more is spent, and later limits still hold
-            self._violation = True
-            self.violations += 1
         ended = terminated or self._violation or self._masks.over
+        if ended and not self._violation:
+            early = terminated and not self._masks.over and self._tracker.broken_later
+            if early or self._misses_goal:
+                # the environment ended before the model's horizon: nothing more is spent, and later limits still hold
+                self._violation = True
+                self.violations += 1
         if not ended:
-            self._mask = self._allowed(info)
-        self._dead_end = not (ended or truncated or self._mask.any())
+            self._allow(info)
+        self._dead_end = not (ended or truncated or self._alive)
         ended = ended or self._dead_end
-        self._refusal = "an episode that is over" if ended or truncated else ""
-        told = {**self._info(info), "action": done}
-        return self._observe(observation), reward, ended, truncated, told
+        self._refusal = IS_OVER if ended or truncated else ""
+        reward, more = self._paid(reward)
+        seen, told = self._tell(observation, info, self._shown, {"action": done, **more})
+        return seen, reward, ended, truncated, told
 
-    def _allowed(self, info: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Return the mask; without a model, combined with the environment's own `action_mask`."""
-        mask = self._masks.mask()
-        if self._own_masks and "action_mask" in info:
-            own = np.asarray(info["action_mask"])
-            if own.shape != mask.shape:
-                raise ModelError("info, action_mask", f"shape {mask.shape}", f"shape {own.shape}")
-            mask &= own.astype(bool)
-        return mask
+    def _position(self, action: Any) -> int:
+        """Return the position of the action to execute: the given one, or its replacement if it is masked."""
+        if type(action) in _INTEGERS:
+            chosen = int(action) - self._first
+            if not 0 <= chosen < self._n_actions:
+                raise PolicyError(self._where(), f"an action of {self._space}", quote(action))
+        else:
+            chosen = position(action, self._space, self._where())
+        if self._mask[chosen]:
+            return chosen
+        if self._fallback is None:
+            hint = "pass fallback=... to replace such actions"
+            raise PolicyError(self._where(), allowed(self._mask, self._space), quote(chosen + self._first), hint)
+        return replacement(self._fallback, self._inner, self._mask, self._space, self._where())
 
-    def _observe(self, observation: Any) -> Any:
-        remaining = [float(amount) for amount in self._tracker.remaining.values()]
-        return self._layout(observation, remaining, self._tracker.step, self._mask)
+    def _allow(self, info: Mapping[str, Any]) -> None:
+        """Compute the mask, combined with the environment's own."""
+        mask, own = self._masks.mask(), self._own_mask(self._inner, info)
+        self._mask = mask if own is None else mask & own
+        self._alive = b"\x01" in self._mask.tobytes()  # faster than any() for the few actions of most environments
 
-    def _info(self, info: Mapping[str, Any]) -> dict[str, Any]:
-        costs = {name: float(cost) for name, cost in zip(self._tracker.resources, self._cost, strict=True)}
-        return {
-            **info,
-            "cost": float(sum(self._cost)),
-            "costs": costs,
-            "remaining": {name: float(amount) for name, amount in self._tracker.remaining.items()},
-            "step": self._tracker.step,
-            "action_mask": self._mask.astype(np.int8),
-            "dead_end": self._dead_end,
-            "violation": self._violation,
-        }
 
-    def _left(self) -> str:
-        if not self._tracker.resources:
-            return "no limits"
-        return "remaining " + ", ".join(f"{name} {short_amount(x)}" for name, x in self._tracker.remaining.items())
+def _constant(value: bool, n_actions: int) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = np.full(n_actions, value)
+    mask.flags.writeable = False
+    return mask

@@ -9,8 +9,8 @@ LearnResult(within_gap, value 1 to 1, 2 episodes, 0 violations)
 
 from __future__ import annotations
 
-from solvent.learning.callbacks import CsvLog, TensorBoardLog
+from solvent.learning.callbacks import CsvLog, TensorBoardLog, WandbLog
 from solvent.learning.environment import Environment
 from solvent.learning.result import LearnProgress, LearnResult
 
-__all__ = ["CsvLog", "Environment", "LearnProgress", "LearnResult", "TensorBoardLog"]
+__all__ = ["CsvLog", "Environment", "LearnProgress", "LearnResult", "TensorBoardLog", "WandbLog"]

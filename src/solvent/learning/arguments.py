@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -17,8 +17,14 @@ from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike, CostBounds, shape_of, show_shape
 
+#: Default factor of the bonus for exploring.
+BONUS_SCALE = 0.03
+
 #: Whether the support, the set of possible outcomes, is known from the start or learned from what occurs.
 SupportSource = Literal["known", "learned"]
+
+#: Whether `epsilon_cost` is an amount, or a share of the smallest limit.
+ApproximationName = Literal["additive", "relative"]
 
 
 def is_support_known(cost_support: object, *, given: bool, bounded: bool) -> bool:
@@ -35,7 +41,7 @@ def is_support_known(cost_support: object, *, given: bool, bounded: bool) -> boo
     """
     if cost_support is None:
         return given
-    _check_choice("cost_support", cost_support, ("known", "learned"))
+    check_choice("cost_support", cost_support, ("known", "learned"))
     if cost_support == "known" and not given and not bounded:
         raise ModelError(
             "cost_support", "support=... (the possible outcomes of the environment) or cost_bound=...", "neither",
@@ -56,7 +62,7 @@ def require_consent(cost_support: SupportSource | None) -> None:
 
 
 def check_accounts(model: CMDP, limits: Limits, *, known: bool) -> None:
-    """Raise a `ModelError` if learning does not honor something that a model says about accounts, starts and ends.
+    """Raise a `ModelError` if learning does not honor something that a model says about accounts and ends.
 
     Parameters
     ----------
@@ -65,12 +71,6 @@ def check_accounts(model: CMDP, limits: Limits, *, known: bool) -> None:
     known : bool
         Whether the support is known.
     """
-    if isinstance(model.start, dict):
-        raise ModelError(
-            "start", "a model with one first state", f"a distribution over {len(model.start)} states",
-            "make the draw of the first state a separate step: one action in an additional first state, as "
-            "solvent.gym.RandomStart does for environments",
-        )  # fmt: skip
     if model.end_reward is not None:
         raise ModelError(
             "end_reward", "a model without rewards for ending, as only rewards of steps are learned", "some",
@@ -106,22 +106,26 @@ def read_settings(
     delta: float = 0.05,
     pool: bool = True,
     bonus: BonusName = "practical",
-    bonus_scale: float = 1.0,
+    bonus_scale: float = BONUS_SCALE,
     replan: Replan = "doubling",
     reward_range: tuple[float, float] = (0.0, 1.0),
+    return_range: tuple[float, float] | None = None,
     random_rewards: bool | None = None,
     seed: int = 0,
 ) -> LearnSettings:
     """Return the settings of a learner, or raise a `ModelError` that names the wrong argument."""
-    _check_choice("bonus", bonus, ("practical", "theory"))
-    _check_choice("replan", replan, ("doubling", "episode"))
-    low, high = _read_range(reward_range)
+    check_choice("bonus", bonus, ("practical", "theory"))
+    check_choice("replan", replan, ("doubling", "episode"))
+    low, high = _read_range("reward_range", reward_range)
     if bonus == "theory" and not 0 <= low <= high <= 1:
         hint = "divide the rewards, and epsilon, by the greatest reward"
         raise ModelError("reward_range", 'rewards from 0 to 1 with bonus="theory"', f"{low:g} to {high:g}", hint)
     vary = read_switch("random_rewards", random_rewards, optional=True)
     if bonus == "theory" and vary:
         raise ModelError("random_rewards", 'False with bonus="theory"', "True")
+    returns = None if return_range is None else _read_range("return_range", return_range, "return")
+    if bonus == "theory" and returns is not None:
+        raise ModelError("return_range", 'none with bonus="theory", whose constants are fixed', quote(return_range))
     return LearnSettings(
         epsilon=_read_number("epsilon", epsilon, "a number above 0", above=0),
         delta=_read_number("delta", delta, "a number above 0 and below 1", above=0, below=1),
@@ -130,6 +134,7 @@ def read_settings(
         bonus_scale=_read_number("bonus_scale", bonus_scale, "a number above 0", above=0),
         replan=replan,
         reward_range=(low, high),
+        return_range=returns,
         random_rewards=bonus != "theory" if vary is None else vary,
         seed=read_whole("seed", seed, 0),
     )
@@ -143,6 +148,30 @@ def check_reward_sums(reward_range: tuple[float, float], horizon: int) -> None:
             "reward_range", f"rewards whose sums over {horizon} steps have a finite square in double precision",
             f"{reward_range[0]:g} to {reward_range[1]:g}", "scale the rewards",
         )  # fmt: skip
+
+
+def check_returns(model: CMDP, return_range: tuple[float, float] | None) -> None:
+    """Raise a `ModelError` if the rewards of some episode of a model have a sum outside the range."""
+    if return_range is None:
+        return
+    most, least = np.zeros(model.n_states), np.zeros(model.n_states)
+    outcome_row = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))
+    row_state = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
+    for step in reversed(range(model.horizon)):
+        indptr = model.row_indptr_at(step)
+        rows = slice(int(indptr[0]), int(indptr[-1]))
+        ends = []
+        for after, reduce, worst in ((most, np.maximum, -np.inf), (least, np.minimum, np.inf)):
+            by_row, by_state = np.full(model.n_rows, worst), np.full(model.n_states, worst)
+            reduce.at(by_row, outcome_row, after[model.next_state])
+            reduce.at(by_state, row_state[rows], (model.row_reward + by_row)[rows])
+            ends.append(np.where(np.isfinite(by_state), by_state, 0.0))
+        most, least = ends
+    low, high = float(least[model.start_states].min()), float(most[model.start_states].max())
+    slack = 1e-9 * max(abs(low), abs(high), 1.0)
+    if not return_range[0] - slack <= low <= high <= return_range[1] + slack:
+        expected = f"the range of the sums of rewards, at least {low:g} to {high:g}"
+        raise ModelError("return_range", expected, f"{return_range[0]:g} to {return_range[1]:g}")
 
 
 def check_run(max_episodes: object, checkpoint: object, checkpoint_every: object, *, resume: object) -> None:
@@ -159,7 +188,7 @@ def check_callback(callback: object) -> None:
         raise ModelError("callback", "a function of a LearnProgress, or None", quote(callback))
 
 
-def read_bounds(given: BoundLike, resources: tuple[str, ...], states: range, actions: range) -> CostBounds:
+def read_bounds(given: BoundLike, resources: tuple[str, ...], states: Sequence[Any], actions: range) -> CostBounds:
     """Return bounds on the cost of each action; an array by state must have a row for each state.
 
     Examples
@@ -186,7 +215,8 @@ def read_whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise a `ModelError` if a value is not one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ModelError(name, " or ".join(map(repr, choices)), quote(value))
 
@@ -203,13 +233,13 @@ def _read_number(
     return number
 
 
-def _read_range(given: Any) -> tuple[float, float]:
+def _read_range(name: str, given: Any, kind: str = "reward") -> tuple[float, float]:
     if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or shape_of(given) != (2,):
-        raise ModelError("reward_range", "two numbers, the least and the greatest reward", quote(given))
+        raise ModelError(name, f"two numbers, the least and the greatest {kind}", quote(given))
     expected = "two finite numbers, the least first"
-    low, high = (_read_number("reward_range", end, expected, shown=given) for end in given)
+    low, high = (_read_number(name, end, expected, shown=given) for end in given)
     if low > high:
-        raise ModelError("reward_range", expected, quote(given))
+        raise ModelError(name, expected, quote(given))
     return low, high
 
 

@@ -1,4 +1,4 @@
-"""Logs of learning: callbacks that write the progress of each plan to a CSV file or to TensorBoard."""
+"""Logs of learning: callbacks that write the progress of each plan to a CSV file, TensorBoard or Weights & Biases."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Protocol, Self
 from solvent.core.files import write_atomically
 from solvent.errors import ModelError, SolventError
 from solvent.learning.result import LearnProgress
+
+#: The fields of a `LearnProgress` that are logged as scalars.
+_SCALARS = ("gap", "value_lower", "value_upper", "violations")
 
 
 class CsvLog:
@@ -102,7 +105,7 @@ class TensorBoardLog:
 
     def __call__(self, progress: LearnProgress) -> None:
         """Write the scalars of a plan."""
-        for name in ("gap", "value_lower", "value_upper", "violations"):
+        for name in _SCALARS:
             self._writer.add_scalar(f"learning/{name}", getattr(progress, name), progress.episodes)
 
     def close(self) -> None:
@@ -116,6 +119,67 @@ class TensorBoardLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class MetricRun(Protocol):
+    """Object with the method of a W&B run that a log needs."""
+
+    def log(self, data: dict[str, float], step: int) -> object:
+        """Record values at a step."""
+
+
+class WandbLog:
+    """Callback of `learn` that logs the gap, the bounds and the violations to Weights & Biases, by episode.
+
+    Parameters
+    ----------
+    run : str, or object with `log(data, step)`
+        Name of the project of a new run, which is finished with the log, or an existing run, which is not.
+
+    Raises
+    ------
+    SolventError
+        If a name is given and wandb is not installed.
+
+    Examples
+    --------
+    >>> class Run:
+    ...     def log(self, data, step):
+    ...         print(step, data)
+    >>> WandbLog(Run())(LearnProgress(7, 0.5, 1.0, 1.5, 0, 12))
+    7 {'learning/gap': 0.5, 'learning/value_lower': 1.0, 'learning/value_upper': 1.5, 'learning/violations': 0}
+    """
+
+    def __init__(self, run: str | MetricRun) -> None:
+        self._owned = isinstance(run, str)
+        self._run: MetricRun = _open_run(run) if isinstance(run, str) else run
+
+    def __call__(self, progress: LearnProgress) -> None:
+        """Log the values of a plan."""
+        self._run.log({f"learning/{name}": getattr(progress, name) for name in _SCALARS}, progress.episodes)
+
+    def close(self) -> None:
+        """Finish the run if the log began it."""
+        finish = getattr(self._run, "finish", None)
+        if self._owned and finish is not None:
+            finish()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _open_run(project: str) -> MetricRun:
+    try:
+        import wandb  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise SolventError(
+            f"WandbLog: expected wandb, found {error}; pip install wandb, or pass a run with log(data, step)"
+        ) from None
+    run: MetricRun = wandb.init(project=project)
+    return run
 
 
 def _open_writer(folder: str | Path) -> ScalarWriter:

@@ -22,6 +22,7 @@ from solvent.errors import LoadLimitError, ModelError, quote
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
 from solvent.learning.result import LearnProgress
+from solvent.learning.support import NewOutcome
 
 if TYPE_CHECKING:
     from solvent.learning.learner import Learner
@@ -69,10 +70,16 @@ def state_of(learner: Learner) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         "episodes": learner.episodes,
         "violations": learner.violations,
         "due": int(learner.due),
+        "built": learner.built,
         "seen": _outcomes_seen(learner),
+        "pending": _pending(learner),
     }
     arrays: dict[str, NDArray[Any]] = {name: getattr(learner.counts, name) for name in _ARRAYS}
-    arrays["row_N"] = learner.row_N
+    arrays["row_PN"] = learner.row_PN
+    arrays["returns"], arrays["costs"] = learner.episode_returns, learner.episode_costs
+    if learner.learned_support is not None:
+        rewards = [each.reward for each in learner.learned_support.pending]
+        arrays["pending_rewards"] = np.array(rewards, np.float64)
     arrays["history"] = np.array(learner.history, np.float64).reshape(-1, len(LearnProgress._fields))
     return state, arrays
 
@@ -104,8 +111,15 @@ def restore(learner: Learner, section: Section) -> None:
     learner.violations = section.whole("violations", 0, learner.episodes)
     _check_counts(counts, learner)
     learner.due = bool(section.whole("due", 0, 1))
-    learner.row_N = section.array("row_N", np.int64, (learner.graph.mdp.n_nodes,)).copy()
+    learner.built = section.whole("built", 0, learner.episodes)
+    learner.row_PN = section.array("row_PN", np.int64, (3, learner.graph.mdp.n_nodes)).copy()
     _check_rows(learner)
+    _restore_pending(learner, section)
+    n_resources = len(learner.graph.problem.limits.resources)
+    learner.returns = [section.array("returns", np.float64, (learner.episodes,)).copy()]
+    learner.costs = [section.array("costs", np.float64, (learner.episodes, n_resources)).copy()]
+    if not (np.isfinite(learner.returns[0]).all() and np.isfinite(learner.costs[0]).all()):
+        raise section.damaged("returns", "finite numbers", "others")
     rng = section.state.get("rng")
     if not isinstance(rng, str) or not _RNG.fullmatch(rng):
         raise section.damaged("rng", "a 64-bit number in hexadecimal digits", quote(rng))
@@ -120,28 +134,51 @@ def _restore_support(learner: Learner, entries: list[Any]) -> None:
         if entries:
             raise ModelError("seen", "nothing, as the support is known", quote(entries))
         return
-    n_rows, n_states, n_resources = len(support.row_action), len(support.states) + 2, len(support.limits.resources)
-    known: set[tuple[int, int, tuple[Fraction, ...]]] = set()
     for i, entry in enumerate(entries):
-        where = f"seen[{i}]"
-        if not isinstance(entry, list) or len(entry) != 3:
-            raise ModelError(where, "a row, a state and costs", quote(entry))
-        row, after, costs = entry
-        for what, position, size in (("row", row, n_rows), ("state", after, n_states)):
-            if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < size:
-                raise ModelError(where, f"a {what} from 0 to {size - 1}", quote(position))
-        if not isinstance(costs, list) or len(costs) != n_resources or not all(isinstance(c, str) for c in costs):
-            raise ModelError(where, f"{n_resources} costs as text", quote(costs))
-        amounts = tuple(exact(text, where) for text in costs)
-        if (row, after, amounts) in known:
-            raise ModelError(where, "each outcome once", quote(entry))
-        known.add((row, after, amounts))
-        support.add(row, after, amounts)
+        row, after, amounts = _read_outcome(f"seen[{i}]", entry, learner)
+        if not support.add(row, after, amounts):
+            raise ModelError(f"seen[{i}]", "each outcome once", quote(entry))
         learner.runner.add_outcome(row, after, amounts)
         if not i % 1024:
             check_time()
     if entries:
         learner.graph = SafeGraph.of(support.problem(), learner.monitor)
+
+
+def _read_outcome(where: str, entry: Any, learner: Learner) -> tuple[int, int, tuple[Fraction, ...]]:
+    """Return an outcome of a learned support: row, next state and costs."""
+    support = learner.learned_support
+    assert support is not None
+    n_rows, n_states, n_resources = len(support.row_action), len(support.states) + 2, len(support.limits.resources)
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise ModelError(where, "a row, a state and costs", quote(entry))
+    row, after, costs = entry
+    for what, position, size in (("row", row, n_rows), ("state", after, n_states)):
+        if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < size:
+            raise ModelError(where, f"a {what} from 0 to {size - 1}", quote(position))
+    if not isinstance(costs, list) or len(costs) != n_resources or not all(isinstance(c, str) for c in costs):
+        raise ModelError(where, f"{n_resources} costs as text", quote(costs))
+    return row, after, tuple(exact(text, where) for text in costs)
+
+
+def _restore_pending(learner: Learner, section: Section) -> None:
+    """Restore outcomes that are not in the graph yet."""
+    entries, support = section.state.get("pending"), learner.learned_support
+    if not isinstance(entries, list):
+        raise section.damaged("pending", "a list of outcomes", quote(entries))
+    if not entries:
+        return
+    if support is None:
+        raise section.damaged("pending", "nothing, as the support is known", quote(entries))
+    low, high = learner.settings.reward_range
+    rewards = section.array("pending_rewards", np.float64, (len(entries),)).tolist()
+    found = []
+    for i, (entry, reward) in enumerate(zip(entries, rewards, strict=True)):
+        row, after, costs = _read_outcome(f"pending[{i}]", entry, learner)
+        if not low <= reward <= high:
+            raise section.damaged("pending_rewards", f"rewards from {low:g} to {high:g}", f"{reward:g}")
+        found.append(NewOutcome(row, after, costs, reward))
+    support.postpone(found)
 
 
 def _check_counts(counts: Counts, learner: Learner) -> None:
@@ -164,14 +201,12 @@ def _check_counts(counts: Counts, learner: Learner) -> None:
 
 
 def _check_rows(learner: Learner) -> None:
-    """Refuse a plan that takes rows of other nodes; if a plan is due, there is none to check."""
-    mdp, row_N = learner.graph.mdp, learner.row_N
-    check_positions("row_N", row_N, max(mdp.n_rows, 1))
-    if learner.due:
-        return
+    """Refuse a plan that takes rows of other nodes; before the first episode, there is none to check."""
+    mdp, row_PN = learner.graph.mdp, learner.row_PN
+    check_positions("row_PN", row_PN.ravel(), max(mdp.n_rows, 1))
     first, last = mdp.row_indptr[:-1], mdp.row_indptr[1:]
-    if ((first < last) & ((row_N < first) | (row_N >= last))).any():
-        raise ModelError("row_N", "a row of each node", "a row of another node")
+    if learner.episodes and ((first < last) & ((row_PN < first) | (row_PN >= last))).any():
+        raise ModelError("row_PN", "a row of each node", "a row of another node")
 
 
 def _read_history(array: NDArray[np.float64], learner: Learner) -> list[LearnProgress]:
@@ -218,3 +253,11 @@ def _outcomes_seen(learner: Learner) -> list[Any]:
         for row, outcomes in enumerate(learner.learned_support.outcomes)
         for after, costs in outcomes
     ]
+
+
+def _pending(learner: Learner) -> list[Any]:
+    """Return the outcomes that are not in the graph yet."""
+    if learner.learned_support is None:
+        return []
+    pending = learner.learned_support.pending
+    return [[each.row, each.next_state, [str(cost) for cost in each.costs]] for each in pending]

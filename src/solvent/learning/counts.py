@@ -76,7 +76,7 @@ class Counts:
     def _estimates(self) -> KeyEstimates:
         n_keys, n_outcomes = len(self.count_K), len(self.count_O)
         return KeyEstimates(
-            self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), np.empty(n_keys)
+            self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys)
         )
 
     def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
@@ -94,15 +94,8 @@ class Counts:
             self._graph_arrays = (graph, arrays)
         return self._graph_arrays[1]
 
-    def estimates(self, reward_width: float, *, random_rewards: bool) -> KeyEstimates:
+    def estimates(self) -> KeyEstimates:
         """Return estimates from the counts; the next call overwrites them.
-
-        Parameters
-        ----------
-        reward_width : float
-            The greatest minus the least possible reward.
-        random_rewards : bool
-            Whether an outcome can come with different rewards.
 
         Examples
         --------
@@ -110,11 +103,11 @@ class Counts:
         >>> count_O, reward_sum_O = np.array([3, 1, 0]), np.array([3.0, 0.0, 0.0])
         >>> counts = Counts(np.array([0]), key_indptr, np.array([4]), count_O, reward_sum_O,
         ...                 np.array([3.0]), np.array([0]))
-        >>> found = counts.estimates(2.0, random_rewards=False)
-        >>> found.share_O, found.reward_O, found.doubt_K
-        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([2.]))
+        >>> found = counts.estimates()
+        >>> found.share_O, found.reward_O, found.reward_K
+        (array([0.75, 0.25, 0.  ]), array([1.  , 0.  , 0.75]), array([0.75]))
         """
-        average(self.key_indptr, self.arrays, reward_width, random_rewards, self._estimates)
+        average(self.key_indptr, self.arrays, self._estimates)
         return self._estimates
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
@@ -125,14 +118,33 @@ class Counts:
         self.reward_sum_O[self.key_indptr[key] + outcome] += reward
         return bool(self.count_K[key] >= 2 * self.planned_K[key])
 
-    def regrown(self, graph: SafeGraph, key: int, *, first: bool) -> Counts:
-        """Return the same pooled counts for a graph whose row `key` has one more outcome, at its end.
+    def regrown(self, graph: SafeGraph, sizes: NDArray[np.int64]) -> Counts:
+        """Return the same pooled counts for a graph whose rows have more outcomes, at their ends.
 
-        With `first`, the new outcome takes the place of the one that stood for the unknown.
+        Parameters
+        ----------
+        graph : SafeGraph
+        sizes : ndarray of int64, shape (K,)
+            How many outcomes of each row keep their counts; those at their ends begin at 0.
         """
-        count_O, reward_O = self.count_O, self.reward_sum_O
-        if not first:
-            end = int(self.key_indptr[key + 1])
-            count_O, reward_O = np.insert(count_O, end, 0), np.insert(reward_O, end, 0.0)
         indptr = graph.problem.model.outcome_indptr
-        return Counts(graph.row_model, indptr, self.count_K, count_O, reward_O, self.square_sum_K, self.planned_K)
+        kept, target = _leading(self.key_indptr, sizes), _leading(indptr, sizes)
+        count_O, reward_sum_O = np.zeros(int(indptr[-1]), np.int64), np.zeros(int(indptr[-1]))
+        count_O[target], reward_sum_O[target] = self.count_O[kept], self.reward_sum_O[kept]
+        return Counts(
+            graph.row_model, indptr, self.count_K, count_O, reward_sum_O, self.square_sum_K, self.planned_K
+        )
+
+
+def _leading(indptr: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of the first entries of each row, one row after the other.
+
+    Examples
+    --------
+    >>> _leading(np.array([0, 2, 3, 6]), np.array([1, 1, 2])).tolist()
+    [0, 2, 3, 4]
+    """
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    found: NDArray[np.int64] = np.arange(total) + np.repeat(indptr[:-1] - (ends - sizes), sizes)
+    return found

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
+from solvent.learning.starts import START
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
@@ -19,13 +24,16 @@ CostLike = str | Callable[[Any, Any, Any], Any] | Number | Mapping[str, Number] 
 
 #: Episodes are seeded with numbers below this.
 _SEEDS = 2**31 - 1
+#: The most states of an environment, and the most exact costs kept for look-up.
+_MOST_STATES = _MOST_COSTS = 1_000_000
 
 
 class Environment(Protocol):
     """The part of Gymnasium's interface that learning uses.
 
-    `observation_space` and `action_space` are `Discrete`: they have `n`, and may have `start`. If there is an attribute
-    `last_cost`, a dict of exact numbers by resource, it is read after each step in place of `info`.
+    `action_space` is `Discrete`: it has `n`, and may have `start`. `observation_space` is `Discrete`, `MultiDiscrete` or
+    `MultiBinary`, or a `Tuple` or `Dict` of these. If there is an attribute `last_cost`, a dict of exact numbers by
+    resource, it is read after each step in place of `info`.
     """
 
     observation_space: Any
@@ -86,7 +94,8 @@ class Transition(NamedTuple):
 
     Attributes
     ----------
-    observation : int
+    observation : int, or tuple of int
+        Name of the next state.
     reward : float
     costs : tuple of Fraction
         True cost of each limited resource.
@@ -97,7 +106,7 @@ class Transition(NamedTuple):
         Whether the episode ended, or was truncated.
     """
 
-    observation: int
+    observation: Hashable
     reward: float
     costs: tuple[Fraction, ...]
     within: tuple[tuple[Fraction, ...], tuple[Fraction, ...]] | None
@@ -118,6 +127,9 @@ class ExactEnvironment:
         Random seed. The seed of each episode follows from it and the episode's number, so that a run can be resumed
         anywhere.
 
+    drawn : bool
+        Whether episodes begin with a step that draws the first state, and costs nothing (`solvent.learning.starts`).
+
     Raises
     ------
     ModelError
@@ -125,7 +137,15 @@ class ExactEnvironment:
         the costs read differ from the true costs.
     """
 
-    def __init__(self, env: Environment, resources: tuple[str, ...], cost: CostLike = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        resources: tuple[str, ...],
+        cost: CostLike = None,
+        seed: int = 0,
+        *,
+        drawn: bool = False,
+    ) -> None:
         self._env, self._resources, self._seed = env, resources, seed
         self._cost = cost
         self._tape: Tape | None = None
@@ -135,15 +155,26 @@ class ExactEnvironment:
         else:
             self._tape = Tape(resources)
             meter.attach(self._tape)
-        self.observations = _numbers(env, "observation_space", "states")
-        self.actions = _numbers(env, "action_space", "actions")
+        space: Any = getattr(env, "observation_space", None)
+        self.observations = finite_states(space)
+        self.actions = _actions(env)
+        self._read_state, self._known = reader_of(space), frozenset(self.observations)
+        self._exact: dict[Any, Fraction] = {}
+        self.drawn, self._waiting = drawn, False
         self._observation: Any = None
-        self.start = self._begin(0)
+        first = self._begin(0)
+        self.start: Hashable = START if drawn else first
+        self._nothing = (Fraction(0),) * len(resources)
+
+    @property
+    def states(self) -> tuple[Hashable, ...]:
+        """Names of all states, with the one that draws the first state."""
+        return (*self.observations, START) if self.drawn else tuple(self.observations)
 
     def _seed_of(self, episode: int) -> int:
         return (self._seed * 1_000_003 + episode) % _SEEDS
 
-    def _begin(self, episode: int) -> int:
+    def _begin(self, episode: int) -> Hashable:
         if self._tape is not None:
             self._tape.rewind()
         result = self._env.reset(seed=self._seed_of(episode))
@@ -158,24 +189,24 @@ class ExactEnvironment:
 
     def reset(self, episode: int) -> None:
         """Begin the episode with this number."""
-        self._observation = self._begin(episode)
-        if self._observation != self.start:
-            raise ModelError(
-                "reset",
-                f"every episode to begin in state {self.start}",
-                str(self._observation),
-                "make the draw of the first state a separate step: solvent.gym.RandomStart(env)",
-            )
+        first = self._begin(episode)
+        self._waiting = self.drawn
+        if not self.drawn and first != self.start:
+            expected = f"every episode to begin in state {self.start}"
+            raise ModelError("reset", expected, str(first), "pass random_start=True")
 
     def step(self, action: Any) -> Transition:
-        """Take an action; return its outcome."""
+        """Take an action; return its outcome. The first one may only draw the first state."""
+        if self._waiting:
+            self._waiting = False
+            return Transition(self._state, 0.0, self._nothing, None, False, False)
         before = self._observation
         result = self._env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
             size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
             raise ModelError("step", "five values: observation, reward, terminated, truncated, info", size)
         observation, reward, terminated, truncated, info = result
-        self._observation = self._read(observation, "step")
+        state = self._read(observation, "step")
         if not isinstance(reward, Real):
             raise ModelError("step, reward", "a number", quote(reward))
         if self._tape is not None:
@@ -184,11 +215,21 @@ class ExactEnvironment:
             spent = Spent.once(read_costs(self._find_cost(before, action, info), self._resources, "step"))
         within = None if spent.high is None or spent.low is None else (spent.high, spent.low)
         costs = self._exactly(spent)
-        return Transition(self._observation, float(reward), costs, within, bool(terminated), bool(truncated))
+        return Transition(state, float(reward), costs, within, bool(terminated), bool(truncated))
 
-    @staticmethod
-    def _exactly(spent: Spent) -> tuple[Fraction, ...]:
-        return tuple(exact(each, "step, cost") for each in spent.reported)
+    def _exactly(self, spent: Spent) -> tuple[Fraction, ...]:
+        return tuple(map(self._exact_cost, spent.reported))
+
+    def _exact_cost(self, cost: Any) -> Fraction:
+        """Return a cost as an exact number; numbers seen before are looked up."""
+        if type(cost) is not int and type(cost) is not float:
+            return exact(cost, "step, cost")
+        found = self._exact.get(cost)
+        if found is None:
+            found = exact(cost, "step, cost")
+            if len(self._exact) < _MOST_COSTS:
+                self._exact[cost] = found
+        return found
 
     def _find_cost(self, before: Any, action: Any, info: Mapping[str, Any]) -> Any:
         if callable(self._cost):
@@ -211,23 +252,82 @@ class ExactEnvironment:
             )
         return info[key]
 
-    def _read(self, observation: Any, where: str) -> int:
+    def _read(self, observation: Any, where: str) -> Hashable:
+        """Return the name of the state that an observation is, and keep both."""
         try:
-            number = int(observation)
-        except (TypeError, ValueError):
-            number = None
-        if number is None or number not in self.observations:
-            first, last = self.observations[0], self.observations[-1]
-            raise ModelError(f"{where}, observation", f"a number from {first} to {last}", quote(observation))
-        return number
+            state = self._read_state(observation)
+        except (TypeError, ValueError, KeyError, IndexError):
+            state = None
+        if state not in self._known:
+            states = self.observations
+            kind = f"a number from {states[0]} to {states[-1]}" if isinstance(states, range) else "one of the space"
+            raise ModelError(f"{where}, observation", kind, quote(observation))
+        self._state = state
+        self._observation = state if isinstance(self.observations, range) else observation
+        return state
 
 
-def _numbers(env: Any, name: str, kind: str) -> range:
-    space = getattr(env, name, None)
+def finite_states(space: Any) -> Sequence[Hashable]:
+    """Return the names of all states of an observation space: numbers, or tuples of them.
+
+    Raises
+    ------
+    ModelError
+        If there are not finitely many, or more than a million.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> two = gymnasium.spaces.Discrete(2)
+    >>> finite_states(gymnasium.spaces.Dict(door=two, place=gymnasium.spaces.Discrete(2, start=5)))
+    [(0, 5), (0, 6), (1, 5), (1, 6)]
+    """
+    parts = _parts(space)
+    if parts is None:
+        return _numbers(space, "observation_space", "states", "finitely many: Discrete, or a Tuple or Dict of Discrete")
+    lists = [each if isinstance(each, range) else finite_states(each) for each in parts]
+    size = math.prod(map(len, lists))
+    if size > _MOST_STATES:
+        raise ModelError("environment, observation_space", f"at most {_MOST_STATES:,} states", f"{size:,}")
+    return list(itertools.product(*lists))
+
+
+def reader_of(space: Any) -> Callable[[Any], Hashable]:
+    """Return a function that maps an observation to the name of its state."""
+    parts = _parts(space)
+    if parts is None:
+        return int
+    if isinstance(getattr(space, "spaces", None), Mapping):
+        readers = [(name, reader_of(each)) for name, each in space.spaces.items()]
+        return lambda observation: tuple(read(observation[name]) for name, read in readers)
+    if getattr(space, "spaces", None) is not None:
+        inner = [reader_of(each) for each in space.spaces]
+        return lambda observation: tuple(read(each) for read, each in zip(inner, observation, strict=True))
+    return lambda observation: tuple(map(int, np.asarray(observation).ravel().tolist()))
+
+
+def _parts(space: Any) -> list[Any] | None:
+    """Return the spaces, or the ranges of numbers, that a space is a product of; None if it is none."""
+    spaces, sizes, shape = (getattr(space, name, None) for name in ("spaces", "nvec", "shape"))
+    if spaces is not None:
+        return list(spaces.values() if isinstance(spaces, Mapping) else spaces)
+    if sizes is not None:
+        starts = np.broadcast_to(getattr(space, "start", 0), np.shape(sizes)).ravel().tolist()
+        return [range(first, first + n) for first, n in zip(starts, np.ravel(sizes).tolist(), strict=True)]
+    if getattr(space, "n", None) is not None and shape not in (None, ()):
+        return [range(2)] * math.prod(shape)
+    return None
+
+
+def _actions(env: Any) -> range:
+    return _numbers(getattr(env, "action_space", None), "action_space", "actions", "a Discrete space")
+
+
+def _numbers(space: Any, name: str, kind: str, expected: str) -> range:
     n = getattr(space, "n", None)
-    if n is None or getattr(space, "shape", ()) != ():
+    if n is None or getattr(space, "shape", ()) not in ((), None):
         raise ModelError(
-            f"environment, {name}", f"a Discrete space, as {kind} must be numbered", quote(space),
+            f"environment, {name}", f"{expected}, as {kind} must be numbered", quote(space),
             f"learn in a CMDP, or wrap the environment so that its {kind} are numbered",
         )  # fmt: skip
     first = int(getattr(space, "start", 0))

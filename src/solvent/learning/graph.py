@@ -10,7 +10,7 @@ row, so what is known about the model's row is known at every node:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -96,7 +96,9 @@ class SafeGraph:
         assert self.mdp.layer_indptr is not None
         return self.mdp.layer_indptr
 
-    def policy(self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None) -> AugmentedPolicy:
+    def policy(
+        self, row_N: NDArray[np.int64], origin: CMDP, n_real: int | None = None, *, drawn: bool = False
+    ) -> AugmentedPolicy:
         """Return the policy that takes the given rows, at the nodes it can reach, as a policy for `origin`.
 
         Parameters
@@ -107,11 +109,16 @@ class SafeGraph:
             The user's model; its states are the first states of the problem's model.
         n_real : int, optional
             Number of states, from the first, that really exist; the policy decides nothing in the others. Default: all.
+        drawn : bool
+            Whether the first step draws the first state; the policy begins after it.
         """
         mdp, n_states = self.mdp, origin.n_states
         real = mdp.node_state < (n_states if n_real is None else n_real)
-        reached, layers = np.array([mdp.start]), []
-        for _ in range(mdp.model.horizon):
+        reached, layers, limits = np.array([mdp.start]), [], mdp.limits
+        if drawn:
+            reached = np.unique(self.entry_next[spread(self.entry_indptr, row_N[reached])]).astype(np.int64)
+            limits = replace(limits, **{side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")})
+        for _ in range(origin.horizon):
             nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
             rows = row_N[nodes]
             layers.append((mdp.node_state[nodes], mdp.node_spent_ND[nodes], mdp.row_action[rows]))
@@ -119,10 +126,11 @@ class SafeGraph:
         assert mdp.settled_low is not None
         assert mdp.settled_high is not None
         settled = [
-            (low[:n_states], high[:n_states]) for low, high in zip(mdp.settled_low, mdp.settled_high, strict=True)
+            (low[:n_states], high[:n_states])
+            for low, high in zip(mdp.settled_low[int(drawn) :], mdp.settled_high[int(drawn) :], strict=True)
         ]
         return AugmentedPolicy.from_nodes(
-            origin, mdp.lattice, mdp.limits, layers=layers, settled=settled, counting=self.problem.counting
+            origin, mdp.lattice, limits, layers=layers, settled=settled, counting=self.problem.counting
         )
 
 

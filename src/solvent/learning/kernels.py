@@ -27,7 +27,11 @@ PLAYED, REPLAN, NEW_OUTCOME = 0, 1, 2
 
 #: ln 2 as the sum of its 33 leading bits, small multiples of which are exact, and a remainder.
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
-_ROOT_HALF = math.sqrt(0.5)
+_ROOT_HALF, _TWO_PI = math.sqrt(0.5), 2 * math.pi
+#: The rows of a plan: those that explore, those with the greatest upper bounds, and those of the policy.
+EXPLORING, OPTIMISTIC, POLICY = 0, 1, 2
+#: Of this many episodes, all but the last explore; the last takes the optimistic rows.
+CYCLE = 4
 
 
 class GraphArrays(NamedTuple):
@@ -95,43 +99,82 @@ class KeyEstimates(NamedTuple):
         The share of each outcome in its key's count.
     reward_O : ndarray of float64, shape (O,)
         The mean reward of each outcome; the mean of its key if the outcome never occurred.
-    noise_K : ndarray of float64, shape (K,)
-        The part of the variance of a key's rewards that its outcomes do not explain; 0 if rewards are not random.
-    doubt_K : ndarray of float64, shape (K,)
-        The width of the range of rewards if these are random or some outcome of the key never occurred; else 0.
+    reward_K : ndarray of float64, shape (K,)
+        The mean reward of each key.
     """
 
     count_K: NDArray[np.int64]
     share_O: NDArray[np.float64]
     reward_O: NDArray[np.float64]
-    noise_K: NDArray[np.float64]
-    doubt_K: NDArray[np.float64]
+    reward_K: NDArray[np.float64]
+
+
+class Radii(NamedTuple):
+    """How far the estimates of each key may be from the truth (`solvent.learning.bonus`).
+
+    Attributes
+    ----------
+    radius_K : ndarray of float64, shape (K,)
+        Upper bound on the Kullback-Leibler divergence of the shares from the probabilities.
+    reward_K : ndarray of float64, shape (K,)
+        Upper bound on the distance of the mean reward from its expectation; 0 if rewards are not random.
+    """
+
+    radius_K: NDArray[np.float64]
+    reward_K: NDArray[np.float64]
+
+
+class Ranges(NamedTuple):
+    """What is certain about rewards and values regardless of what was counted.
+
+    Attributes
+    ----------
+    cap_H, floor_H : ndarray of float64, shape (H + 1,)
+        The most and the least that can be earned from each step on; 0 after the last step.
+    reward_low, reward_high : float
+        The least and the greatest reward of a step.
+    known : bool
+        Whether all possible outcomes are known.
+    random : bool
+        Whether an outcome can come with different rewards.
+    by_row : bool
+        Whether the reward is the same for all outcomes of a row.
+    free_key : int
+        The key that draws the first state, whose reward is always 0; negative if there is none.
+    """
+
+    cap_H: NDArray[np.float64]
+    floor_H: NDArray[np.float64]
+    reward_low: float
+    reward_high: float
+    known: bool
+    random: bool
+    by_row: bool
+    free_key: int
 
 
 class Weights(NamedTuple):
-    """Weights of the bonus (`solvent.learning.bonus`).
+    """Weights of the bonus "theory" (`solvent.learning.bonus`).
 
     Attributes
     ----------
     spread_K, range_K, gap_K : ndarray of float64, shape (K,)
         The coefficients a, c and c_gap of each key.
-    eta_up, eta_gap : float
-        The coefficients eta and 3 eta. Lower values are computed only if `eta_up` is positive.
-    range_rule : float
-        The range of values itself if positive; 0 for the range of what can still be earned; negative for the range
-        over a row's outcomes.
+    eta : float
+        The coefficient eta.
+    span : float
+        The range of values, H squared.
     """
 
     spread_K: NDArray[np.float64]
     range_K: NDArray[np.float64]
     gap_K: NDArray[np.float64]
-    eta_up: float
-    eta_gap: float
-    range_rule: float
+    eta: float
+    span: float
 
 
 class NodeValues(NamedTuple):
-    """Values of nodes.
+    """Values of nodes in a plan with the bonus "theory".
 
     Attributes
     ----------
@@ -145,7 +188,7 @@ class NodeValues(NamedTuple):
 
 
 class RowEstimates(NamedTuple):
-    """Estimates for the rows of one step: scratch space of `sweep`, one array of float64 per field.
+    """Estimates for the rows of one step: scratch space of `sweep_theory`, one array of float64 per field.
 
     Attributes
     ----------
@@ -165,29 +208,6 @@ class RowEstimates(NamedTuple):
     cap: NDArray[np.float64]
     sure: NDArray[np.float64]
     low_floor: NDArray[np.float64]
-
-
-class CertainBounds(NamedTuple):
-    """Bounds that hold at one step regardless of what was counted.
-
-    Attributes
-    ----------
-    cap, floor : float
-        The most and the least that can be earned from this step on.
-    fixed_range : float
-        The range of values that bonuses are made of; negative for the range over a row's outcomes.
-    reward_low, reward_high : float
-        The least and the greatest reward of a step.
-    known : bool
-        Whether all possible outcomes are known.
-    """
-
-    cap: float
-    floor: float
-    fixed_range: float
-    reward_low: float
-    reward_high: float
-    known: bool
 
 
 class WorldArrays(NamedTuple):
@@ -223,19 +243,25 @@ class WorldArrays(NamedTuple):
 
 
 class EpisodeRecord(NamedTuple):
-    """What `play` writes about the last episode.
+    """What `play` writes about episodes.
 
     Attributes
     ----------
+    return_E : ndarray of float64, shape (E,)
+        Sum of the rewards of each episode; without the reward of a new outcome.
+    spent_ED : ndarray of int64, shape (E, D)
+        What each episode spent in the end, in ticks; without the cost of a new outcome.
     spent : ndarray of int64, shape (D,)
-        What it spent, in ticks; without the cost of a new outcome.
+        The same for the last episode.
     drawn : ndarray of int64, shape (H,)
-        The outcome of each step.
+        The outcome of each step of the last episode.
     new_outcome : ndarray of int64, shape (4,)
-        If the episode ended with a new outcome: its step, its row of the graph, its position in the model, and whether
-        a limit was broken before it.
+        If the last episode ended with a new outcome: its step, its row of the graph, its position in the model, and
+        whether a limit was broken before it.
     """
 
+    return_E: NDArray[np.float64]
+    spent_ED: NDArray[np.int64]
     spent: NDArray[np.int64]
     drawn: NDArray[np.int64]
     new_outcome: NDArray[np.int64]
@@ -286,53 +312,77 @@ def accumulate(indptr, probability, out):
 
 
 @jit
-def average(key_indptr, counts, reward_width, random_rewards, out):
+def average(key_indptr, counts, out):
     """Write estimates from counts.
 
     Parameters
     ----------
     key_indptr : ndarray of int64, shape (K + 1,)
     counts : CountArrays
-    reward_width : float
-        The greatest minus the least possible reward.
-    random_rewards : bool
-        Whether an outcome can come with different rewards.
     out : KeyEstimates
         Written, except for `count_K`.
     """
     count_K, count_O, reward_sum_O = counts.count_K, counts.count_O, counts.reward_sum_O
-    square_sum_K = counts.square_sum_K
-    share_O, reward_O, noise_K, doubt_K = out.share_O, out.reward_O, out.noise_K, out.doubt_K
+    share_O, reward_O, reward_K = out.share_O, out.reward_O, out.reward_K
     for key in range(count_K.shape[0]):
         first, end = key_indptr[key], key_indptr[key + 1]
         n = max(count_K[key], 1)
         total = 0.0
         for o in range(first, end):
             total += reward_sum_O[o]
-        explained, unseen = 0.0, False
+        reward_K[key] = total / n
         for o in range(first, end):
             seen = count_O[o]
-            unseen |= seen == 0
-            share, reward = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
-            explained += share * reward * reward
-            share_O[o], reward_O[o] = share, reward
-        noise_K[key] = max(square_sum_K[key] / n - explained, 0.0) if random_rewards else 0.0
-        doubt_K[key] = reward_width if unseen or random_rewards else 0.0
+            share_O[o], reward_O[o] = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
 
 
 @jit
-def weigh_practical(count_K, confidence, scale, out_spread_K, out_range_K, out_gap_K):
-    """Write the weights of the practical bonus; those of untried keys, which are not used, as if tried once."""
+def write_radii(key_indptr, counts, confidence, known, reward_width, out):
+    """Write how far estimates may be from the truth, simultaneously for all keys and at all times.
+
+    Parameters
+    ----------
+    key_indptr : ndarray of int64, shape (K + 1,)
+    counts : CountArrays
+    confidence : float
+        Logarithm of the number of simultaneous bounds over their share of delta.
+    known : bool
+        Whether all possible outcomes are known; if not, those never seen count as one.
+    reward_width : float
+        The greatest minus the least possible reward if rewards are random; else 0.
+    out : Radii
+        Values of untried keys are not used.
+    """
+    count_K, count_O = counts.count_K, counts.count_O
     for key in range(count_K.shape[0]):
         n = max(count_K[key], 1)
-        out_spread_K[key] = scale * np.sqrt(2 * confidence / n)
-        out_range_K[key] = scale * 7 * confidence / (3 * n)
-        out_gap_K[key] = 2 * out_range_K[key]
+        size = 0 if known else 1
+        repeats = 0.5 * log(_TWO_PI * n) + 1.0 / (12.0 * n)  # log of how many orders of outcomes have these counts
+        for o in range(key_indptr[key], key_indptr[key + 1]):
+            seen = count_O[o]
+            size += known or seen > 0
+            if seen > 0:
+                repeats -= 0.5 * log(_TWO_PI * seen) + 1.0 / (12.0 * seen + 1.0)
+        mixed = 0.0  # log of the number of possible counts
+        for j in range(1, size):
+            mixed += log((n + j) / j)
+        out.radius_K[key] = (confidence + mixed + min(repeats, 0.0)) / n if size > 1 else 0.0
+        out.reward_K[key] = 0.0
+        if reward_width > 0.0:
+            total = 0.0
+            for o in range(key_indptr[key], key_indptr[key + 1]):
+                total += counts.reward_sum_O[o]
+            out.reward_K[key] = reward_width
+            if n > 1:
+                variance = max(counts.square_sum_K[key] - total * (total / n), 0.0) / (n - 1)
+                level = confidence + log(4.0 * n * (n + 1.0))
+                radius = np.sqrt(2.0 * variance * level / n) + 7.0 * reward_width * level / (3.0 * (n - 1))
+                out.reward_K[key] = min(radius, reward_width)
 
 
 @jit
 def weigh_theory(count_K, size_K, confidence, out_spread_K, out_range_K, out_gap_K):
-    """Write the weights of the proven bonus; those of untried keys, which are not used, as if tried once."""
+    """Write the weights of the bonus "theory"; those of untried keys, which are not used, as if tried once."""
     for key in range(count_K.shape[0]):
         n = max(count_K[key], 1)
         growth = log(8 * np.e * (n + 1.0))
@@ -354,17 +404,117 @@ def _smaller(one, other):
 
 
 @jit(inner=True)
-def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
+def _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, value_N):
+    """Return a bound on what a row is worth: an upper bound if `sign` is 1, a lower bound if it is -1.
+
+    All comparisons are made between numbers times `sign`, so that the bound is always the largest possible worth.
+    """
+    one = np.uint64(1)
+    key = graph.row_key[row]
+    entry, end = np.uint64(graph.entry_indptr[row]), np.uint64(graph.entry_indptr[row + one])
+    outcome = np.uint64(graph.key_indptr[np.uint64(key)])
+    known, random, by_row = ranges.known, ranges.random, ranges.by_row
+    extreme = ranges.reward_high if sign > 0.0 else ranges.reward_low
+    if key == ranges.free_key:
+        extreme, random = 0.0, False
+    most = ranges.cap_H[step] if sign > 0.0 else -ranges.floor_H[step]
+    furthest = best = -np.inf  # values after the outcomes, and rewards plus values
+    shift = mean = square = 0.0  # moments of the distance from the worth of the first outcome
+    for e in range(entry, end):
+        o, value = outcome + (e - entry), value_N[np.uint64(graph.entry_next[e])]
+        share = estimates.share_O[o]
+        furthest = _larger(sign * value, furthest)
+        if not (known or share > 0.0):
+            continue
+        worth = value
+        if not random:
+            worth += estimates.reward_O[o] if by_row or share > 0.0 else extreme
+        if best == -np.inf:
+            shift = worth
+        best = _larger(sign * worth, best)
+        distance = worth - shift
+        mean += share * distance
+        square += share * distance * distance
+    if known:
+        most = _smaller(sign * extreme + furthest, most)
+    if estimates.count_K[key] == 0:  # only certain bounds apply
+        return sign * most
+    if not known:
+        later = ranges.cap_H[step + one] if sign > 0.0 else -ranges.floor_H[step + one]
+        best = _larger((0.0 if random else sign * extreme) + later, best)
+    radius = scale * radii.radius_K[key]
+    middle = sign * (shift + mean)
+    bound = middle + np.sqrt(2.0 * radius * _larger(square - mean * mean, 0.0)) + radius * (best - middle)
+    if random:
+        bound += sign * estimates.reward_K[key] + scale * radii.reward_K[key]
+    return sign * _smaller(bound, most)
+
+
+@jit
+def sweep(graph, estimates, radii, scale, ranges, sign, choose, rng, out_value_N, out_row_N):
+    """Write bounds on the values of all nodes, beginning with the last step.
+
+    Parameters
+    ----------
+    graph : GraphArrays
+    estimates : KeyEstimates
+    radii : Radii
+    scale : float
+        Factor of the radii.
+    ranges : Ranges
+    sign : float
+        1 for upper bounds, -1 for lower bounds.
+    choose : bool
+        Whether to choose the row of each node whose bound is largest, ties broken at random; else the values are those
+        of the rows given.
+    rng : ndarray of uint64, shape (1,)
+        State of the generator; changed if rows are chosen.
+    out_value_N : ndarray of float64, shape (N,)
+    out_row_N : ndarray of int64, shape (N,)
+        Written if rows are chosen, else read.
+
+    Notes
+    -----
+    Positions are unsigned throughout: with signed ones a sweep takes twice as long, as each could count from the end.
+    """
+    layer_indptr, node_indptr = graph.layer_indptr, graph.node_indptr
+    horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
+    out_value_N[np.uint64(layer_indptr[horizon])] = 0.0
+    for left in range(1, horizon + 1):
+        step = np.uint64(horizon - left)
+        for node in range(np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])):
+            first, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
+            if first == stop:
+                out_value_N[node] = 0.0
+                continue
+            if not choose:
+                first = np.uint64(out_row_N[node])
+                stop = first + one
+            best, best_row, ties = -np.inf, first, 0
+            for row in range(first, stop):
+                value = _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, out_value_N)
+                if value < best:
+                    continue
+                ties = ties + 1 if value == best else 1
+                if ties == 1 or draw(rng) * ties < 1.0:
+                    best, best_row = value, row
+            out_value_N[node] = best
+            out_row_N[node] = best_row
+
+
+@jit(inner=True)
+def _average_rows(first, stop, left, graph, estimates, weights, values, out):
     """Write the estimates of the rows of one step, without the parts that depend on the variance.
 
     Parameters
     ----------
     first, stop : uint64
         The rows of the step.
+    left : int
+        Number of steps left, which is also the most that can be earned, as rewards are from 0 to 1.
     graph : GraphArrays
     estimates : KeyEstimates
     weights : Weights
-    bounds : CertainBounds
     values : NodeValues
         Values of the nodes of the next step.
     out : RowEstimates
@@ -373,8 +523,6 @@ def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
         graph.row_key, graph.entry_indptr, graph.entry_next, graph.key_indptr,
     )  # fmt: skip
     share_O, reward_O = estimates.share_O, estimates.reward_O
-    eta_up, eta_gap, fixed_range, known = weights.eta_up, weights.eta_gap, bounds.fixed_range, bounds.known
-    cap, floor, reward_low, reward_high = bounds.cap, bounds.floor, bounds.reward_low, bounds.reward_high
     up_N, low_N, gap_N = values.up_N, values.low_N, values.gap_N
     one = np.uint64(1)
     for row in range(first, stop):
@@ -382,51 +530,34 @@ def _average_rows(first, stop, graph, estimates, weights, bounds, values, out):
         entry, end = np.uint64(entry_indptr[row]), np.uint64(entry_indptr[row + one])
         outcome = np.uint64(key_indptr[key])
         highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
-        top, bottom = -np.inf, np.inf  # rewards plus upper values
         mean = square = mean_low = mean_gap = 0.0
         for e in range(entry, end):
             after, o = np.uint64(entry_next[e]), outcome + (e - entry)
             share, reward = share_O[o], reward_O[o]
-            up, gap = up_N[after], gap_N[after]
+            up, low, gap = up_N[after], low_N[after], gap_N[after]
             worth = reward + up
             part = share * worth
             mean += part
             square += part * worth
             mean_gap += share * gap
-            highest, surest = _larger(up, highest), _smaller(up - gap, surest)
-            top, bottom = _larger(worth, top), _smaller(worth, bottom)
-            if eta_up > 0.0:  # lower values are used for nothing else
-                low = low_N[after]
-                lowest = _smaller(low, lowest)
-                mean_low += share * (reward + low)
-        out.cap[i] = _smaller(reward_high + highest, cap) if known else cap
-        out.sure[i] = _larger(reward_low + surest, floor) if known else floor
-        if eta_up > 0.0:
-            out.low_floor[i] = _larger(reward_low + lowest, floor) if known else floor
-        doubt = estimates.doubt_K[key]
+            mean_low += share * (reward + low)
+            highest, lowest, surest = _larger(up, highest), _smaller(low, lowest), _smaller(up - gap, surest)
+        out.cap[i] = _smaller(1.0 + highest, left)
+        out.sure[i], out.low_floor[i] = _larger(surest, 0.0), _larger(lowest, 0.0)
         if estimates.count_K[key] == 0:  # only certain bounds apply
-            out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, np.inf, np.inf
-            if eta_up > 0.0:
-                out.low[i] = -np.inf
-        elif known and end - entry == one and doubt == 0.0:  # a certain outcome needs no bonus
-            out.variance[i], out.spread[i], out.up[i], out.gap[i] = 0.0, 0.0, mean, mean_gap
-            if eta_up > 0.0:
-                out.low[i] = mean_low
+            out.variance[i], out.spread[i], out.up[i], out.gap[i], out.low[i] = 0.0, 0.0, np.inf, np.inf, -np.inf
+        elif end - entry == one:  # a certain outcome needs no bonus
+            out.variance[i], out.spread[i], out.up[i], out.gap[i], out.low[i] = 0.0, 0.0, mean, mean_gap, mean_low
         else:
-            reach = fixed_range if fixed_range >= 0.0 else top - bottom + doubt
-            out.variance[i] = _larger(square - mean * mean, 0.0) + estimates.noise_K[key]
+            out.variance[i] = _larger(square - mean * mean, 0.0)
             out.spread[i] = weights.spread_K[key]
-            bonus = weights.range_K[key] * reach
-            if eta_up > 0.0:
-                bonus += eta_up * (mean - mean_low)
-                out.low[i] = mean_low - bonus
-                mean_gap *= 1.0 + eta_gap
-            out.up[i] = mean + bonus
-            out.gap[i] = weights.gap_K[key] * reach + mean_gap
+            bonus = weights.range_K[key] * weights.span + weights.eta * (mean - mean_low)
+            out.up[i], out.low[i] = mean + bonus, mean_low - bonus
+            out.gap[i] = weights.gap_K[key] * weights.span + (1.0 + 3.0 * weights.eta) * mean_gap
 
 
 @jit(inner=True)
-def _add_deviations(n, eta_up, out):
+def _add_deviations(n, out):
     """Add the parts that depend on the variance, and clip the results to certain bounds.
 
     These are separate loops, which compile to vector instructions. Within the loop over entries, each row would have to
@@ -439,13 +570,12 @@ def _add_deviations(n, eta_up, out):
         out.up[i] = _smaller(out.up[i] + deviation[i], out.cap[i])
     for i in range(n):
         out.gap[i] = _smaller(out.gap[i] + 2.0 * deviation[i], out.up[i] - out.sure[i])
-    if eta_up > 0.0:
-        for i in range(n):
-            out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
+    for i in range(n):
+        out.low[i] = _larger(out.low[i] - deviation[i], out.low_floor[i])
 
 
 @jit(inner=True)
-def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
+def _choose_rows(begin, end, node_indptr, rows, rng, out, out_row):
     """Write the values and a greedy row of the nodes of one step; ties between rows are broken at random.
 
     Parameters
@@ -453,7 +583,6 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
     begin, end : uint64
         The nodes of the step.
     node_indptr : ndarray of int64, shape (N + 1,)
-    eta_up : float
     rows : RowEstimates
     rng : ndarray of uint64, shape (1,)
     out : NodeValues
@@ -471,8 +600,7 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
         for row in range(first, stop):
             i = row - offset
             row_up = rows.up[i]
-            if eta_up > 0.0:
-                best_low = _larger(rows.low[i], best_low)
+            best_low = _larger(rows.low[i], best_low)
             if row_up < best:
                 continue
             ties = ties + 1 if row_up == best else 1
@@ -483,53 +611,39 @@ def _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row):
 
 
 @jit
-def sweep(graph, estimates, weights, reward_low, reward_high, known, rng, out, out_row):
-    """Write the values of all nodes, and a greedy row of each, beginning with the last step.
+def sweep_theory(graph, estimates, weights, rng, out, out_row):
+    """Write the values of all nodes with the bonus "theory", and a greedy row of each, beginning with the last step.
 
-    Ties between rows are broken at random.
+    Rewards are from 0 to 1, and all possible outcomes are known. Ties between rows are broken at random.
 
     Parameters
     ----------
     graph : GraphArrays
     estimates : KeyEstimates
     weights : Weights
-    reward_low, reward_high : float
-        The least and the greatest reward of a step.
-    known : bool
-        Whether all possible outcomes are known.
     rng : ndarray of uint64, shape (1,)
         State of the generator; changed.
     out : NodeValues
-        Lower values are written only if `weights.eta_up` is positive.
     out_row : ndarray of int64, shape (N,)
-
-    Notes
-    -----
-    Positions are unsigned throughout: with signed ones a sweep takes twice as long, as each could count from the end.
     """
     layer_indptr, node_indptr = graph.layer_indptr, graph.node_indptr
-    eta_up, range_rule = weights.eta_up, weights.range_rule
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
     last = np.uint64(layer_indptr[horizon])
     out.up_N[last] = out.low_N[last] = out.gap_N[last] = 0.0
     width = 0
     for step in range(horizon):
         width = max(width, node_indptr[layer_indptr[step + 1]] - node_indptr[layer_indptr[step]])
-    low_width = width if eta_up > 0.0 else 0
     rows = RowEstimates(
-        np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(low_width), np.empty(width),
-        np.empty(width), np.empty(low_width),
+        np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width),
+        np.empty(width), np.empty(width),
     )  # fmt: skip
     for left in range(1, horizon + 1):
         step = np.uint64(horizon - left)
-        cap, floor = left * max(reward_high, 0.0), left * min(reward_low, 0.0)
-        fixed_range = range_rule if range_rule != 0.0 else cap - floor
         begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
         first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
-        bounds = CertainBounds(cap, floor, fixed_range, reward_low, reward_high, known)
-        _average_rows(first, stop, graph, estimates, weights, bounds, out, rows)
-        _add_deviations(stop - first, eta_up, rows)
-        _choose_rows(begin, end, node_indptr, eta_up, rows, rng, out, out_row)
+        _average_rows(first, stop, left, graph, estimates, weights, out, rows)
+        _add_deviations(stop - first, rows)
+        _choose_rows(begin, end, node_indptr, rows, rng, out, out_row)
 
 
 @jit(inner=True)
@@ -542,7 +656,7 @@ def _breaks(spent, upper_HD, lower_HD, step):
 
 
 @jit
-def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
+def play(graph, chosen_row_PN, world, counts, first, episodes, every_episode, rng, out):
     """Play episodes in a model by the chosen rows, and count their outcomes.
 
     A new outcome, one that is not known to be possible, ends its episode. It is recorded in `out`, and neither counted
@@ -551,10 +665,13 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     Parameters
     ----------
     graph : GraphArrays
-    chosen_row : ndarray of int64, shape (N,)
+    chosen_row_PN : ndarray of int64, shape (3, N)
+        The rows of a plan; which of them an episode takes depends on its number (`CYCLE`).
     world : WorldArrays
     counts : CountArrays
         Changed, except for `square_sum_K`.
+    first : int
+        Number of the first episode.
     episodes : int
         Number of episodes to play at most.
     every_episode : bool
@@ -578,16 +695,17 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
     world_cost_OD, local_O, upper_HD, lower_HD = world.cost_OD, world.local_O, world.upper_HD, world.lower_HD
     initial_D, floor_D, ceiling_D = world.initial_D, world.floor_D, world.ceiling_D
     count_K, count_O, reward_sum_O, planned_K = counts.count_K, counts.count_O, counts.reward_sum_O, counts.planned_K
-    spent, drawn, new_outcome = out.spent, out.drawn, out.new_outcome
+    return_E, spent_ED, spent, drawn, new_outcome = out.return_E, out.spent_ED, out.spent, out.drawn, out.new_outcome
     horizon = upper_HD.shape[0]
     violations = 0
     for episode in range(episodes):
         node, step, due = 0, np.int64(0), every_episode
-        broken = False
+        plan = OPTIMISTIC if (first + episode) % CYCLE == CYCLE - 1 else EXPLORING
+        broken, earned = False, 0.0
         for d in range(spent.shape[0]):  # copying whole arrays would compile a check of shapes, with its message
             spent[d] = initial_D[d]
         while step < horizon and node_indptr[node] < node_indptr[node + 1]:
-            row = chosen_row[node]
+            row = chosen_row_PN[plan, node]
             model_row = row_model[row]
             u, o, last = draw(rng), world_indptr[model_row], world_indptr[model_row + 1] - 1
             while o < last and u >= cumulative_O[o]:
@@ -596,11 +714,13 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
             j = local_O[o]
             if j < 0:
                 new_outcome[0], new_outcome[1], new_outcome[2], new_outcome[3] = step, row, o, broken
+                return_E[episode] = earned
                 return NEW_OUTCOME, episode + 1, violations
             key = row_key[row]
             count_K[key] += 1
             count_O[key_indptr[key] + j] += 1
             reward_sum_O[key_indptr[key] + j] += world_reward[model_row]
+            earned += world_reward[model_row]
             due = due or count_K[key] >= 2 * planned_K[key]
             for d in range(spent.shape[0]):
                 spent[d] = min(max(spent[d] + world_cost_OD[o, d], floor_D[d]), ceiling_D[d])
@@ -611,6 +731,9 @@ def play(graph, chosen_row, world, counts, episodes, every_episode, rng, out):
             broken = _breaks(spent, upper_HD, lower_HD, step)
             step += 1
         violations += broken
+        return_E[episode] = earned
+        for d in range(spent.shape[0]):
+            spent_ED[episode, d] = spent[d]
         if due:
             return REPLAN, episode + 1, violations
     return PLAYED, episodes, violations

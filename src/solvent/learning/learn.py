@@ -13,6 +13,8 @@ from solvent.core.loading import LoadLimits
 from solvent.core.progress import ProgressLike
 from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
+    BONUS_SCALE,
+    ApproximationName,
     SupportSource,
     check_callback,
     check_run,
@@ -40,14 +42,17 @@ def learn(
     support: SupportLike | None = None,
     cost_bound: BoundLike = None,
     cost: CostLike = None,
+    approximation: ApproximationName | None = None,
     epsilon_cost: Number | Mapping[str, Number] | None = None,
     strict: bool = False,
     stationary: bool | None = None,
     spent: SpentLike | None = None,
+    random_start: bool = False,
     pool: bool = True,
     bonus: BonusName = "practical",
-    bonus_scale: float = 1.0,
+    bonus_scale: float = BONUS_SCALE,
     reward_range: tuple[float, float] = (0.0, 1.0),
+    return_range: tuple[float, float] | None = None,
     random_rewards: bool | None = None,
     replan: Replan = "doubling",
     max_episodes: int = 1_000_000,
@@ -67,10 +72,10 @@ def learn(
     ----------
     env : CMDP or Environment
         A model is played in compiled code; its probabilities and rewards are not used otherwise. With a known support,
-        its resources may saturate, and its episodes may have a goal (`must_end_in`), which every
-        episode then reaches; models with several first states or rewards for ending are refused. An environment has
-        Gymnasium's interface, numbered states and actions (`Discrete` spaces), and episodes that all begin in the same
-        state; see `solvent.learning.Environment`.
+        its resources may saturate, and its episodes may have a goal (`must_end_in`), which every episode then reaches;
+        models with rewards for ending are refused. An environment has Gymnasium's interface, numbered actions (a
+        `Discrete` space) and finitely many states: a `Discrete`, `MultiDiscrete` or `MultiBinary` space, or a `Tuple`
+        or `Dict` of these, whose states are named by tuples; see `solvent.learning.Environment`.
     horizon : int, optional
         Number of steps of an episode; required for an environment, given by a model.
     budget : number, Budget, or dict of them by resource, optional
@@ -96,29 +101,39 @@ def learn(
         Where to find the cost of a step of an environment: a key of `info`, a function of (observation, action, next
         observation), or the cost of every step. Default: what a `solvent.gym.CostMeter` inside measures, else
         `info["cost"]`. Wrappers that may change or repeat actions are refused unless a meter lies below them.
+    approximation : {"additive", "relative"}, optional
+        What `epsilon_cost` means: an amount (the default), or a share of the smallest limit.
     epsilon_cost : number or dict by resource, optional
-        Round costs down to multiples of `epsilon_cost / horizon`. The policy sees only the rounded sum, so an episode
-        **may exceed the budget by at most** `epsilon_cost`; such episodes are counted in `violations`. Use it for costs
-        that are real numbers.
+        Round costs down to multiples of `epsilon_cost / horizon`, or of that share of the smallest limit. The policy
+        sees only the rounded sum, so an episode **may exceed the budget by at most** `epsilon_cost`; such episodes are
+        counted in `violations`. Use it, or `strict`, for costs that are real numbers.
     strict : bool
-        With `epsilon_cost`: if True, round costs up, so that with a known support or a bound **no episode ever exceeds
-        the budget**. The bounds then refer to the optimum for rounded costs, which may be less than the true optimum;
-        there may be no policy at all.
+        If True, round costs up, so that with a known support or a bound **no episode ever exceeds the budget**. The
+        bounds then refer to the optimum for rounded costs, which may be less than the true optimum; there may be no
+        policy at all. Without `epsilon_cost`, the unit is the largest power of ten with which rounding uses at most a
+        tenth of the smallest limit; costs that are multiples of it are exact.
     stationary : bool, optional
         Whether probabilities and rewards are the same at all steps. Default: as in the model; True for an environment.
         If False, the steps of a stationary model are learned separately.
     spent : number, or dict of numbers by resource, optional
         What has been spent before the first step of each episode of a model. Default: nothing.
+    random_start : bool
+        Whether episodes of an environment begin in different states. Their probabilities are learned, too. A model, or
+        a support that is a model, says it itself.
     pool : bool
         If True, share counts between nodes that differ only in what was spent. False is the paper's algorithm.
     bonus : {"practical", "theory"}
-        The bonus for optimism. With "theory" the bounds hold with probability at least 1 - delta; it needs very many
-        episodes. "practical" is an empirical Bernstein bound, which gives **no guarantee** for values. The choice does
-        not affect the budget.
+        The confidence bounds. Both hold with probability at least 1 - delta if the support is known. "theory" is
+        BPI-UCBVI, as in the paper, which needs hundreds of times as many episodes. The choice does not affect the
+        budget.
     bonus_scale : float
-        Factor of the practical bonus.
+        Factor of the bonus with which three of four episodes explore; the fourth closes the gap. The bounds do not
+        depend on it. Not used by "theory".
     reward_range : (float, float)
         The least and the greatest possible reward of a step; within 0 and 1 for "theory".
+    return_range : (float, float), optional
+        The least and the greatest possible sum of rewards of an episode, if it is narrower than `reward_range` times
+        the horizon; (0, 1) if only reaching a goal is rewarded. It tightens the bounds. Not for "theory".
     random_rewards : bool, optional
         Whether the reward can vary for the same step, state, action, next state and cost. Default: False for a model
         and with "theory", where it must be False; else True.
@@ -180,7 +195,7 @@ def learn(
     """
     settings = read_settings(
         epsilon=epsilon, delta=delta, pool=pool, bonus=bonus, bonus_scale=bonus_scale, replan=replan,
-        reward_range=reward_range, random_rewards=random_rewards, seed=seed,
+        reward_range=reward_range, return_range=return_range, random_rewards=random_rewards, seed=seed,
     )  # fmt: skip
     check_run(max_episodes, checkpoint, checkpoint_every, resume=resume)
     check_callback(callback)
@@ -196,10 +211,12 @@ def learn(
         support=support,
         cost_bound=cost_bound,
         cost=cost,
+        approximation=approximation,
         epsilon_cost=epsilon_cost,
         strict=read_switch("strict", strict),
         stationary=read_switch("stationary", stationary, optional=True),
         spent=spent,
+        random_start=read_switch("random_start", random_start),
     )
     with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
         learner = setup.learner(monitor)

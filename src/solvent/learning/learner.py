@@ -7,6 +7,7 @@ exactly where it stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -18,18 +19,24 @@ from solvent.core.interrupt import HELD, held_back, take_interrupt
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import LimitError
-from solvent.learning.bonus import Bonus, BonusName
+from solvent.learning.bonus import Bonus, BonusName, TheoryBonus
 from solvent.learning.counts import Counts
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import REPLAN, NodeValues, sweep
+from solvent.learning.kernels import PLAYED, POLICY, Ranges
+from solvent.learning.planner import Bounds, ConfidencePlanner, Planner, TheoryPlanner, value_ranges
 from solvent.learning.result import LearnProgress, LearnResult
-from solvent.learning.runners import EpisodeRunner, NewOutcome
+from solvent.learning.runners import EpisodeRunner
+from solvent.learning.starts import without_draw
 from solvent.learning.support import LearnedSupport
 from solvent.model.cmdp import CMDP
 from solvent.solvers.solution import Status
 
 #: With a time limit, longer episodes than this many steps are played in smaller chunks between two checks of the time.
 _CHUNK_STEPS = 20
+#: Rows of the graph that are planned with, and built again, for each step that was played since the last time.
+_ROWS_PLANNED, _ROWS_BUILT = 200, 50
+#: The graph is also built again when the number of episodes has grown by this factor.
+_GROWTH = 1.25
 #: Called after every plan; learning stops if it returns True.
 Callback = Callable[[LearnProgress], object]
 Replan = Literal["doubling", "episode"]
@@ -47,6 +54,7 @@ class LearnSettings:
     bonus_scale : float
     replan : {"doubling", "episode"}
     reward_range : (float, float)
+    return_range : (float, float) or None
     random_rewards : bool
     seed : int
     """
@@ -58,23 +66,9 @@ class LearnSettings:
     bonus_scale: float
     replan: Replan
     reward_range: tuple[float, float]
+    return_range: tuple[float, float] | None
     random_rewards: bool
     seed: int
-
-
-@dataclass(frozen=True, eq=False)
-class _PlanBuffers:
-    """What plans on the same graph have in common, kept from one plan to the next."""
-
-    graph: SafeGraph
-    bonus: Bonus
-    values: NodeValues
-
-    @classmethod
-    def of(cls, graph: SafeGraph, settings: LearnSettings, *, known: bool) -> _PlanBuffers:
-        horizon, n_nodes = graph.problem.model.horizon, graph.mdp.n_nodes
-        bonus = Bonus(settings.bonus, settings.delta, settings.bonus_scale, horizon, graph.mdp.n_rows, known)
-        return cls(graph, bonus, NodeValues(np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)))
 
 
 @dataclass(eq=False)
@@ -91,19 +85,29 @@ class Learner:
         Plays episodes.
     learned_support : LearnedSupport or None
         The support, if it is learned.
+    rewards_by_row : bool
+        Whether all outcomes of a row have the same reward, as in a model.
+    drawn : bool
+        Whether the first step of the graph draws the first state (`solvent.learning.starts`).
     monitor : ResourceMonitor
         Time and memory limits.
     counts : Counts
-    row_N : ndarray of int64, shape (N,)
-        The row that the last plan takes at each node.
+    row_PN : ndarray of int64, shape (3, N)
+        The rows of the last plan: exploring, optimistic, and those of the policy.
     rng : ndarray of uint64, shape (1,)
         State of the random generator.
     episodes, violations : int
         Number of episodes played, and how many of them broke a limit.
     due : bool
-        Whether a plan is to be made before the next episode.
+        Whether a count has doubled, or an outcome is new, since the last plan.
+    built : int
+        Number of episodes when the graph was built.
     history : list of LearnProgress
         One entry per plan.
+    returns : list of ndarray of float64
+        Sums of rewards of the episodes, in batches.
+    costs : list of ndarray of float64, shape (E, D)
+        What the episodes spent, in batches.
     """
 
     settings: LearnSettings
@@ -111,19 +115,24 @@ class Learner:
     graph: SafeGraph
     runner: EpisodeRunner
     learned_support: LearnedSupport | None = None
+    rewards_by_row: bool = False
+    drawn: bool = False
     monitor: ResourceMonitor = field(default_factory=ResourceMonitor)
     counts: Counts = field(init=False)
-    row_N: NDArray[np.int64] = field(init=False)
+    row_PN: NDArray[np.int64] = field(init=False)
     rng: NDArray[np.uint64] = field(init=False)
     episodes: int = 0
     violations: int = 0
     due: bool = True
+    built: int = 0
     history: list[LearnProgress] = field(default_factory=list)
-    _buffers: _PlanBuffers | None = None
+    returns: list[NDArray[np.float64]] = field(default_factory=list)
+    costs: list[NDArray[np.float64]] = field(default_factory=list)
+    _planner: Planner | None = None
 
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
-        self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
+        self.row_PN = np.zeros((3, self.graph.mdp.n_nodes), np.int64)
         self.rng = np.random.SeedSequence(self.settings.seed).generate_state(1, np.uint64).astype(np.uint64)
 
     def run(
@@ -143,8 +152,19 @@ class Learner:
         saved = self.episodes
         with open_progress(progress) as bar, held_back(polled=True):
             while self.graph.feasible:
-                if self.due:
-                    plan = self._plan()
+                if self._should_plan():
+                    try:
+                        if self._should_rebuild():
+                            self.rebuild()
+                            continue
+                        plan = self._plan()
+                        if plan.gap <= self.settings.epsilon and self._has_pending:
+                            self.rebuild()
+                            continue
+                    except LimitError as error:
+                        # the graph with new outcomes does not fit; what was learned before is kept
+                        stopped, limited, checkpoint = str(error), str(error), None
+                        break
                     self.history.append(plan)
                     self.due = False
                     closed = plan.gap <= self.settings.epsilon
@@ -159,12 +179,7 @@ class Learner:
                     stopped = limited = f"the time limit of {self.monitor.seconds:g} s was reached"
                 if closed or stopped or self.episodes >= max_episodes:
                     break
-                try:
-                    self._play(min(self._chunk, max_episodes - self.episodes))
-                except LimitError as error:
-                    # the graph with the new outcome does not fit; what was learned before is kept
-                    stopped, limited, checkpoint = str(error), str(error), None
-                    break
+                self._play(min(self._chunk, max_episodes - self.episodes))
                 if checkpoint is not None and self.episodes - saved >= checkpoint_every:
                     self._save(checkpoint)
                     saved = self.episodes
@@ -172,14 +187,27 @@ class Learner:
             self._save(checkpoint)
             unsaved = checkpoint.error
         if self.graph.feasible:
-            result = self._result(closed=closed, stopped=stopped)
+            result = self._result(closed=closed, stopped=stopped, limited=bool(limited))
             result = replace(result, limit_reached=bool(limited) and not closed)
         else:
-            result = LearnResult.infeasible(self.episodes, self.violations, tuple(self.history))
+            result = LearnResult.infeasible(
+                self.episodes, self.violations, tuple(self.history), self.episode_returns, self.episode_costs,
+                self.graph.problem.limits.resources,
+            )  # fmt: skip
         if not unsaved:
             return result
         message = f"{result.message}; the checkpoint could not be written: {unsaved}"
         return replace(result, message=message, checkpoint_error=unsaved)
+
+    @property
+    def episode_returns(self) -> NDArray[np.float64]:
+        """Sums of rewards of all episodes, shape (E,)."""
+        return np.concatenate([np.empty(0), *self.returns])
+
+    @property
+    def episode_costs(self) -> NDArray[np.float64]:
+        """What all episodes spent, shape (E, D)."""
+        return np.concatenate([np.empty((0, len(self.graph.problem.limits.resources))), *self.costs])
 
     @property
     def _chunk(self) -> int:
@@ -196,81 +224,147 @@ class Learner:
 
     def _plan(self) -> LearnProgress:
         """Plan with all that was counted so far; return the progress."""
-        progress = self._sweep(self.rng, self.row_N)
+        progress = self._progress(self._bounds(self.rng, self.row_PN))
         self.counts.planned_K[:] = self.counts.count_K
         return progress
 
-    def _sweep(self, rng: NDArray[np.uint64], out_row: NDArray[np.int64]) -> LearnProgress:
-        graph, counts, settings = self.graph, self.counts, self.settings
-        known, (low, high) = self.learned_support is None, settings.reward_range
-        if self._buffers is None or self._buffers.graph is not graph:
-            self._buffers = _PlanBuffers.of(graph, settings, known=known)
-        values = self._buffers.values
-        weights = self._buffers.bonus.weights(counts.count_K, counts.size_K)
-        estimates = counts.estimates(high - low, random_rewards=settings.random_rewards)
-        sweep(counts.graph_arrays(graph), estimates, weights, low, high, known, rng, values, out_row)
-        upper, gap = float(values.up_N[0]), float(values.gap_N[0])
-        return LearnProgress(self.episodes, gap, upper - gap, upper, self.violations, graph.mdp.n_nodes - 1)
+    def _progress(self, bounds: Bounds) -> LearnProgress:
+        upper, gap, n_nodes = bounds.upper, bounds.gap, self.graph.mdp.n_nodes - 1
+        return LearnProgress(self.episodes, gap, upper - gap, upper, self.violations, n_nodes)
+
+    def _bounds(self, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64]) -> Bounds:
+        """Write the rows of a plan; return bounds at the start."""
+        if self._planner is None or self._planner.graph is not self.graph:
+            self._planner = self._make_planner()
+        return self._planner.plan(self.counts, self.settings.epsilon, rng, out_row_PN)
+
+    def _make_planner(self) -> Planner:
+        graph, settings, known = self.graph, self.settings, self.learned_support is None
+        horizon, (low, high) = graph.problem.model.horizon, settings.reward_range
+        if settings.bonus == "theory":
+            return TheoryPlanner(graph, TheoryBonus(settings.delta, horizon, graph.mdp.n_rows))
+        width = high - low if settings.random_rewards else 0.0
+        bonus = Bonus(settings.delta, len(self.counts.count_K), known, width)
+        caps = value_ranges(settings.reward_range, settings.return_range, horizon, drawn=self.drawn)
+        first = int(self.counts.row_key[0]) if self.drawn and graph.mdp.n_rows else -1  # nodes begin with the first one
+        ranges = Ranges(*caps, low, high, known, settings.random_rewards, self.rewards_by_row, first)
+        return ConfidencePlanner(graph, bonus, ranges, settings.bonus_scale)
 
     def _play(self, most: int) -> None:
         """Play at most `most` episodes, and count them."""
         batch = self.runner.play(
-            self.graph, self.counts, self.row_N, self.rng, self.episodes, most,
+            self.graph, self.counts, self.row_PN, self.rng, self.episodes, most,
             every_episode=self.settings.replan == "episode", pause=self._should_pause,
         )  # fmt: skip
         self.episodes += batch.episodes
         self.violations += batch.violations
-        self.due = batch.end == REPLAN
-        if batch.new_outcome is not None:
-            self._add_outcome(batch.new_outcome)
+        self.returns.append(batch.returns)
+        self.costs.append(batch.costs)
+        self.due = self.due or batch.end != PLAYED
+        if batch.new_outcomes:
+            assert self.learned_support is not None
+            self.learned_support.postpone(batch.new_outcomes)
+
+    def _should_plan(self) -> bool:
+        """Return whether to plan before the next episode.
+
+        On a large graph, plans are made only after a number of steps that is proportional to the number of rows, so
+        that planning does not take much longer than playing.
+        """
+        if not self.due:
+            return False
+        if not self.history or self.settings.replan == "episode" or self._must_rebuild:
+            return True
+        if self.built > self.history[-1].episodes:  # the rows of the last plan are those of another graph
+            return True
+        return self._is_worthwhile(self.history[-1].episodes, _ROWS_PLANNED)
+
+    def _should_rebuild(self) -> bool:
+        """Return whether to rebuild the graph before the next plan, so that it has all outcomes seen."""
+        if not self._has_pending:
+            return False
+        grown = self.episodes >= _GROWTH * self.built
+        return self._must_rebuild or grown or self._is_worthwhile(self.built, _ROWS_BUILT)
+
+    def _is_worthwhile(self, since: int, rows_per_step: int) -> bool:
+        """Return whether the steps played since an episode are enough for work on all rows."""
+        steps = (self.episodes - since) * self.graph.problem.model.horizon
+        return steps * rows_per_step >= self.graph.mdp.n_rows
+
+    @property
+    def _has_pending(self) -> bool:
+        return self.learned_support is not None and bool(self.learned_support.pending)
+
+    @property
+    def _must_rebuild(self) -> bool:
+        """Whether outcomes are pending that could break a limit again: those of actions without a bound."""
+        return self._has_pending and self.learned_support is not None and not self.learned_support.is_bounded
 
     def _should_pause(self) -> bool:
         """Return whether Ctrl-C was pressed or the time limit is reached."""
         return HELD.error is not None or (self.monitor.left is not None and self.monitor.left <= 0)
 
-    def _add_outcome(self, new: NewOutcome) -> None:
-        """Add an outcome to the learned support, and rebuild the graph."""
-        assert self.learned_support is not None
-        first = self.learned_support.add(new.row, new.next_state, new.costs)
-        self.runner.add_outcome(new.row, new.next_state, new.costs)
-        self.rebuild(new.row, first=first)
-        self.counts.add(new.row, self.learned_support.newest(new.row), new.reward)
-        self.due = True
+    def rebuild(self) -> None:
+        """Add pending outcomes to the learned support, rebuild the graph, and count them.
 
-    def rebuild(self, row: int, *, first: bool) -> None:
-        """Rebuild the graph for the current support, in which a row has one more outcome than in the counts."""
-        assert self.learned_support is not None
+        Raises
+        ------
+        LimitError
+            If the graph does not fit into the memory limit. The learner can then only return its result.
+        """
+        support = self.learned_support
+        assert support is not None
+        kept = np.array([len(a) + len(b) for a, b in zip(support.never, support.outcomes, strict=True)], np.int64)
+        taken = support.pending
+        for each in taken:
+            if support.add(each.row, each.next_state, each.costs):
+                self.runner.add_outcome(each.row, each.next_state, each.costs)
         # only the memory limit applies here: the time is checked between episodes, where a result can be returned
-        self.graph = SafeGraph.of(self.learned_support.problem(), ResourceMonitor(None, self.monitor.bytes))
-        self.counts = self.counts.regrown(self.graph, row, first=first)
-        self.row_N = np.zeros(self.graph.mdp.n_nodes, np.int64)
+        self.graph = SafeGraph.of(support.problem(), ResourceMonitor(None, self.monitor.bytes))
+        self.counts = self.counts.regrown(self.graph, kept)
+        support.forget_pending()
+        for each in taken:
+            self.counts.add(each.row, support.place(each), each.reward)
+        self.row_PN = np.zeros((3, self.graph.mdp.n_nodes), np.int64)
+        self.built = self.episodes
 
-    def _result(self, *, closed: bool, stopped: str) -> LearnResult:
-        settings, final, row_N = self.settings, self.history[-1], self.row_N
+    def _result(self, *, closed: bool, stopped: str, limited: bool) -> LearnResult:
+        settings, final, row_PN = self.settings, self.history[-1], self.row_PN
         if not closed:  # plan with all counts, on a copy of the generator, so that a resumed run is not affected
-            row_N = self.row_N.copy()
-            final = self._sweep(self.rng.copy(), row_N)
+            if self._has_pending and not limited:
+                with suppress(LimitError):
+                    self.rebuild()
+            row_PN = self.row_PN.copy()
+            final = self._progress(self._bounds(self.rng.copy(), row_PN))
             closed = final.gap <= settings.epsilon
-        theory = settings.bonus == "theory"
-        sure = f"with probability at least {1 - settings.delta:g}" if theory else "by estimate, which is no guarantee"
+        proved = self.learned_support is None
+        sure = f"with probability at least {1 - settings.delta:g}" if proved else "by estimate, which is no guarantee"
         if closed:
             message = f"within {settings.epsilon:g} of the optimum, {sure}"
         else:
             reason = f"{stopped} after" if stopped else "stopped after"
             hint = "" if stopped else "; raise max_episodes or epsilon"
             message = f"{reason} {self.episodes:,} episodes with a gap of {final.gap:.4g}, {sure}{hint}"
-        graph, chosen, support = self.graph, row_N.copy(), self.learned_support
-        origin = graph.problem.model if self.origin is None else self.origin
-        n_real = None if support is None else len(support.states)
+        graph, chosen, support = self.graph, row_PN[POLICY].copy(), self.learned_support
+        origin, drawn = self.origin, self.drawn
+        if origin is None:
+            origin = graph.problem.model
+            if support is not None and drawn:
+                firsts = [support.states[after] for after, _ in support.outcomes[support.rows(0, support.first)[0]]]
+                origin = without_draw(origin, firsts or [support.states[0]])
+        n_real = None if support is None else len(support.states) - drawn
         return LearnResult(
             status=Status.WITHIN_GAP if closed else Status.LIMIT,
             value_lower=final.value_lower,
             value_upper=final.value_upper,
             gap=final.gap,
-            guaranteed=theory,
+            guaranteed=proved,
             episodes=self.episodes,
             violations=self.violations,
             history=tuple(self.history),
             message=message,
-            _make_policy=lambda: graph.policy(chosen, origin, n_real),
+            returns=self.episode_returns,
+            costs=self.episode_costs,
+            resources=graph.problem.limits.resources,
+            _make_policy=lambda: graph.policy(chosen, origin, n_real, drawn=drawn),
         )

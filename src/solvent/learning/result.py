@@ -6,14 +6,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solvent.errors import PolicyError, SolventError, quote
+from solvent.core.frames import import_pandas
+from solvent.core.loading import LoadLimits
+from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.solution import Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class LearnProgress(NamedTuple):
@@ -69,7 +76,8 @@ class LearnResult:
     gap : float
         The absolute gap `value_upper - value_lower`, which is compared with epsilon.
     guaranteed : bool
-        Whether the bounds hold with probability at least 1 - delta, as with `bonus="theory"`; else they are estimates.
+        Whether the bounds hold with probability at least 1 - delta, as they do if the support is known; else they are
+        estimates.
     episodes : int
         Number of episodes played.
     violations : int
@@ -79,6 +87,12 @@ class LearnResult:
         One entry per plan.
     message : str
         Why learning ended, and what to try.
+    returns : ndarray of float64, shape (E,)
+        Sum of the rewards of each episode.
+    costs : ndarray of float64, shape (E, D)
+        What each episode spent in the end, by resource, as floating-point numbers.
+    resources : tuple of str
+        The limited resources.
     limit_reached : bool
         Whether `time_limit` or `memory_limit` ended the run.
     checkpoint_error : str
@@ -95,11 +109,22 @@ class LearnResult:
     history: tuple[LearnProgress, ...]
     message: str
     _make_policy: Callable[[], AugmentedPolicy] | None = field(default=None, repr=False)
+    returns: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False)
+    costs: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+    resources: tuple[str, ...] = ()
     limit_reached: bool = False
     checkpoint_error: str = ""
 
     @classmethod
-    def infeasible(cls, episodes: int, violations: int, history: tuple[LearnProgress, ...]) -> LearnResult:
+    def infeasible(
+        cls,
+        episodes: int,
+        violations: int,
+        history: tuple[LearnProgress, ...],
+        returns: NDArray[np.float64],
+        costs: NDArray[np.float64],
+        resources: tuple[str, ...],
+    ) -> LearnResult:
         """Return the result that no policy keeps the budget."""
         return cls(
             status=Status.INFEASIBLE,
@@ -111,6 +136,9 @@ class LearnResult:
             violations=violations,
             history=history,
             message="no policy keeps the budget under all outcomes that are known to be possible",
+            returns=returns,
+            costs=costs,
+            resources=resources,
         )
 
     @cached_property
@@ -152,6 +180,78 @@ class LearnResult:
             If the model has another horizon, or lacks a state or an action of the policy.
         """
         return restate(self.policy, model)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result, with its policy, history and episodes, to a file, atomically; `load` reads it back.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from solvent.learning.learn import learn
+        >>> from solvent.model import instances
+        >>> learned = learn(instances.markov_gap(), epsilon=0.3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "run.learned"
+        ...     learned.save(file)
+        ...     LearnResult.load(file).policy == learned.policy
+        True
+        """
+        from solvent.learning.files import save_result
+
+        save_result(self, path)
+
+    @staticmethod
+    def load(path: str | Path, model: CMDP | None = None, *, limits: LoadLimits | None = None) -> LearnResult:
+        """Load a result that `save` wrote. Nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str or Path
+        model : CMDP, optional
+            The model that the policy was made for; `policy.agent()` needs it.
+        limits : LoadLimits, optional
+            Limits on time, memory and sizes; see `solvent.LoadLimits` for the defaults.
+
+        Raises
+        ------
+        ModelError, PolicyError
+            If the file does not contain a result, or does not match its checksum, or the policy was made for another
+            model.
+        LoadLimitError
+            If loading would exceed `limits`.
+        """
+        from solvent.learning.files import load_result
+
+        return load_result(path, model, limits=limits)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot bounds and returns by episode, and return the Matplotlib axes; see `solvent.plot.learning`."""
+        from solvent.plot.episodes import learning as draw
+
+        return draw(self, ax)
+
+    def to_frame(self, *, by: Literal["episode", "plan"] = "episode") -> Any:
+        """Return the episodes, or the plans, as a pandas DataFrame.
+
+        Parameters
+        ----------
+        by : {"episode", "plan"}
+            One row per episode, with its return and what it spent of each resource; or one row per plan, with the
+            fields of `LearnProgress`.
+
+        Raises
+        ------
+        SolventError
+            If pandas is not installed.
+        """
+        if by not in ("episode", "plan"):
+            raise ModelError("by", "'episode' or 'plan'", quote(by))
+        pandas = import_pandas()
+        if by == "plan":
+            return pandas.DataFrame(self.history, columns=LearnProgress._fields)
+        spent = {f"spent {name}": self.costs[:, d] for d, name in enumerate(self.resources)}
+        index = pandas.RangeIndex(len(self.returns), name="episode")
+        return pandas.DataFrame({"return": self.returns, **spent}, index=index)
 
     def __repr__(self) -> str:
         known = self.status is not Status.INFEASIBLE

@@ -7,10 +7,10 @@ true costs, exactly, against the limits as given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,34 +20,25 @@ from solvent.errors import ModelError, UnmodeledOutcome, quote
 from solvent.learning.counts import Counts
 from solvent.learning.environment import ExactEnvironment, Transition
 from solvent.learning.graph import SafeGraph
-from solvent.learning.kernels import NEW_OUTCOME, PLAYED, REPLAN, EpisodeRecord, WorldArrays, accumulate, play
-from solvent.learning.support import LearnedSupport
+from solvent.learning.kernels import (
+    CYCLE,
+    EXPLORING,
+    NEW_OUTCOME,
+    OPTIMISTIC,
+    PLAYED,
+    REPLAN,
+    EpisodeRecord,
+    WorldArrays,
+    accumulate,
+    play,
+)
+from solvent.learning.support import LearnedSupport, NewOutcome
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.lattice import AccountTicks, fixed_amounts
 from solvent.model.rounding import round_to
 from solvent.solvers.problem import Problem
-
-
-@dataclass(frozen=True)
-class NewOutcome:
-    """An outcome that was not in the learned support.
-
-    Attributes
-    ----------
-    row : int
-        Row of the model.
-    next_state : int
-    costs : tuple of Fraction
-        Costs as counted, one per limited resource.
-    reward : float
-    """
-
-    row: int
-    next_state: int
-    costs: tuple[Fraction, ...]
-    reward: float
 
 
 @dataclass(frozen=True)
@@ -61,13 +52,20 @@ class Batch:
     episodes : int
     violations : int
         Number of episodes that broke a limit.
-    new_outcome : NewOutcome or None
+    returns : ndarray of float64, shape (E,)
+        Sum of the rewards of each episode.
+    costs : ndarray of float64, shape (E, D)
+        What each episode spent in the end.
+    new_outcomes : tuple of NewOutcome
+        Outcomes that the graph does not have, in order of occurrence.
     """
 
     end: int
     episodes: int
     violations: int
-    new_outcome: NewOutcome | None = None
+    returns: NDArray[np.float64]
+    costs: NDArray[np.float64]
+    new_outcomes: tuple[NewOutcome, ...] = ()
 
 
 class EpisodeRunner(Protocol):
@@ -84,7 +82,7 @@ class EpisodeRunner(Protocol):
         self,
         graph: SafeGraph,
         counts: Counts,
-        row_N: NDArray[np.int64],
+        row_PN: NDArray[np.int64],
         rng: NDArray[np.uint64],
         first: int,
         most: int,
@@ -99,8 +97,8 @@ class EpisodeRunner(Protocol):
         graph : SafeGraph
         counts : Counts
             Changed.
-        row_N : ndarray of int64, shape (N,)
-            The row to take at each node.
+        row_PN : ndarray of int64, shape (3, N)
+            The rows of a plan; which of them an episode takes depends on its number.
         rng : ndarray of uint64, shape (1,)
             State of the generator; changed.
         first : int
@@ -148,6 +146,8 @@ class ModelRunner:
         )
         self._record = EpisodeRecord(
             spent=np.zeros(true.cost_OD.shape[1], np.int64),
+            return_E=np.zeros(self.chunk),
+            spent_ED=np.zeros((self.chunk, true.cost_OD.shape[1]), np.int64),
             drawn=np.zeros(world.horizon, np.int64),
             new_outcome=np.zeros(4, np.int64),
         )
@@ -180,7 +180,7 @@ class ModelRunner:
         self,
         graph: SafeGraph,
         counts: Counts,
-        row_N: NDArray[np.int64],
+        row_PN: NDArray[np.int64],
         rng: NDArray[np.uint64],
         first: int,
         most: int,
@@ -188,38 +188,57 @@ class ModelRunner:
         every_episode: bool,
         pause: Callable[[], bool] = lambda: False,
     ) -> Batch:
-        """Play episodes; see `EpisodeRunner.play`. Their numbers are not used, as the generator continues."""
+        """Play episodes; see `EpisodeRunner.play`."""
         if self._true.fits:
-            return self._play(graph, counts, row_N, rng, most, every_episode=every_episode)
-        played = violations = 0
+            return self._play(graph, counts, row_PN, rng, first, most, every_episode=every_episode)
+        batches: list[Batch] = []
         while True:  # one by one, each judged in fractions
-            batch = self._play(graph, counts, row_N, rng, 1, every_episode=every_episode)
-            played, violations = played + 1, violations + batch.violations
-            if played == most or batch.end != PLAYED or pause():
-                return replace(batch, episodes=played, violations=violations)
+            batch = self._play(graph, counts, row_PN, rng, first + len(batches), 1, every_episode=every_episode)
+            batches.append(batch)
+            if len(batches) == most or batch.end != PLAYED or pause():
+                return _joined(batches)
 
     def _play(
-        self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], rng: NDArray[np.uint64], most: int,
-        *, every_episode: bool,
+        self, graph: SafeGraph, counts: Counts, row_PN: NDArray[np.int64], rng: NDArray[np.uint64], first: int,
+        most: int, *, every_episode: bool,
     ) -> Batch:  # fmt: skip
-        world, true, (spent, drawn, new_outcome) = self._world, self._true, self._record
-        drawn[:] = -1
+        world, true, record = self._world, self._true, self._record
+        record.drawn[:] = -1
         end, episodes, violations = play(
-            counts.graph_arrays(graph), row_N, self._arrays, counts.arrays, most, every_episode, rng, self._record
+            counts.graph_arrays(graph), row_PN, self._arrays, counts.arrays, first, most, every_episode, rng, record
         )
-        if not true.fits:
-            violations = int(true.breaks(drawn[drawn >= 0].tolist(), stopped=end == NEW_OUTCOME))
-        if end != NEW_OUTCOME:
-            return Batch(end, episodes, violations)
-        step, row, o, broken = new_outcome.tolist()
+        violations, new = int(violations), tuple[NewOutcome, ...]()
+        returns = record.return_E[:episodes].copy()
+        if end == NEW_OUTCOME:
+            step, row, o, broken = record.new_outcome.tolist()
+            after = record.spent + true.cost_OD[o]
+            record.spent_ED[episodes - 1] = after
+            if true.fits:
+                judged = slice(step, _last_judged(world, step, o))
+                broken |= ((after > true.upper_HD[judged]) | (after < true.lower_HD[judged])).any()
+                violations += bool(broken)
+            model_row = int(graph.row_model[row])
+            reward = float(world.row_reward[model_row])
+            returns[-1] += reward
+            new = (NewOutcome(model_row, int(world.next_state[o]), self._counted(o), reward),)
         if true.fits:
-            after, judged = spent + true.cost_OD[o], slice(step, _last_judged(world, step, o))
-            broken |= ((after > true.upper_HD[judged]) | (after < true.lower_HD[judged])).any()
-            violations += bool(broken)
-        model_row = int(graph.row_model[row])
-        reward = float(world.row_reward[model_row])
-        new = NewOutcome(model_row, int(world.next_state[o]), self._counted(o), reward)
-        return Batch(end, episodes, violations, new)
+            costs = true.amounts(record.spent_ED[:episodes])
+        else:
+            drawn = record.drawn[record.drawn >= 0].tolist()
+            violations = int(true.breaks(drawn, stopped=end == NEW_OUTCOME))
+            costs = np.array([[float(amount) for amount in true.spent(drawn)]])
+        return Batch(end, episodes, violations, returns, costs, new)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Return consecutive batches as one."""
+    return replace(
+        batches[-1],
+        episodes=sum(each.episodes for each in batches),
+        violations=sum(each.violations for each in batches),
+        returns=np.concatenate([each.returns for each in batches]),
+        costs=np.concatenate([each.costs for each in batches]),
+    )
 
 
 def _last_judged(world: CMDP, step: int, o: int) -> int:
@@ -286,6 +305,8 @@ class _TrueCosts:
         Where the accounts begin and saturate.
     world : CMDP
     limits : Limits
+    units : tuple of Fraction
+        The unit of each limited resource; empty if costs do not fit.
     """
 
     fits: bool
@@ -295,6 +316,7 @@ class _TrueCosts:
     accounts: AccountTicks
     world: CMDP
     limits: Limits
+    units: tuple[Fraction, ...] = ()
 
     @classmethod
     def of(cls, problem: Problem, world: CMDP) -> _TrueCosts:
@@ -306,7 +328,7 @@ class _TrueCosts:
             sides = np.hstack([uppers, no_upper]), np.hstack([no_lower, lowers])
             pairs = zip(problem.truth.high_accounts, problem.truth.low_accounts, strict=True)
             accounts = AccountTicks(*(np.concatenate(pair) for pair in pairs))
-            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, accounts, world, limits)
+            return cls(True, np.ascontiguousarray(np.hstack(ends)), *sides, accounts, world, limits, units)
         columns = [problem.origin.cost[problem.origin.resource_index(name)] for name in limits.resources]
         sums = [problem.origin.cost_sums[problem.origin.resource_index(name)] for name in limits.resources]
         fixed = [fixed_amounts(problem.origin, limits, d) for d in range(len(columns))]
@@ -323,14 +345,32 @@ class _TrueCosts:
         ticks = [column.ticks * int(column.unit / unit) for column, unit in zip(columns, units, strict=True)]
         cost_OD = np.stack(ticks, axis=1) if columns else np.zeros((world.n_outcomes, 0))
         accounts = AccountTicks.of(problem.origin, limits, units, (False,) * len(units))
-        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, accounts, world, limits)
+        return cls(True, np.ascontiguousarray(cost_OD, np.int64), *sides, accounts, world, limits, units)
+
+    def amounts(self, spent_ED: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return amounts in ticks as numbers; of bins of continuous costs, the upper ends."""
+        n = len(self.units)
+        return spent_ED[:, :n] * np.array([float(unit) for unit in self.units]).reshape(1, n)
+
+    def spent(self, outcomes: list[int]) -> tuple[Fraction, ...]:
+        """Return what an episode with these outcomes spent."""
+        spent = self.limits.initial
+        for o in outcomes:
+            spent = self._after(spent, o)
+        return spent
+
+    def _after(self, spent: tuple[Fraction, ...], o: int) -> tuple[Fraction, ...]:
+        names, world = self.limits.resources, self.world
+        return tuple(
+            world.resource(name).clamp(amount + world.cost[world.resource_index(name)].value(o))
+            for amount, name in zip(spent, names, strict=True)
+        )
 
     def breaks(self, outcomes: list[int], *, stopped: bool) -> bool:
         """Return whether an episode with these outcomes broke a limit; `stopped` if the learner ended it early."""
-        spent, names = self.limits.initial, self.limits.resources
-        at = [(self.world.resource(name), self.world.cost[self.world.resource_index(name)]) for name in names]
+        spent = self.limits.initial
         for step, o in enumerate(outcomes):
-            spent = tuple(each.clamp(a + cost.value(o)) for a, (each, cost) in zip(spent, at, strict=True))
+            spent = self._after(spent, o)
             if breaks(self.limits, spent, step):
                 return True
         steps = len(outcomes)
@@ -373,6 +413,17 @@ def breaks_within(limits: Limits, high: tuple[Fraction, ...], low: tuple[Fractio
     return False
 
 
+class _Episode(NamedTuple):
+    """An episode in an environment: what it earned and spent, whether it broke a limit, whether a count has doubled,
+    and outcomes that the graph does not have."""
+
+    earned: float
+    spent: tuple[Fraction, ...]
+    broke: bool
+    due: bool
+    new: list[NewOutcome]
+
+
 class EnvironmentRunner:
     """Plays in any environment, one step at a time.
 
@@ -383,6 +434,8 @@ class EnvironmentRunner:
         Has the environment's states by name. An outcome that is missing from a known support is an error.
     reward_range : (float, float)
         The least and the greatest reward allowed.
+    return_range : (float, float) or None
+        The least and the greatest sum of rewards of an episode allowed.
     same_rewards : bool
         Whether an outcome must always have the same reward.
     """
@@ -394,10 +447,12 @@ class EnvironmentRunner:
         world: ExactEnvironment,
         support: CMDP | LearnedSupport,
         reward_range: tuple[float, float],
+        return_range: tuple[float, float] | None = None,
         *,
         same_rewards: bool,
     ) -> None:
         self._world, self._support, self._range, self._same = world, support, reward_range, same_rewards
+        self._returns = return_range
         self._place = {name: index for index, name in enumerate(support.states)}
         self._graph: SafeGraph | None = None
         self._outcome: dict[tuple[int, int, tuple[int, ...]], int] = {}
@@ -409,7 +464,7 @@ class EnvironmentRunner:
         self,
         graph: SafeGraph,
         counts: Counts,
-        row_N: NDArray[np.int64],
+        row_PN: NDArray[np.int64],
         rng: NDArray[np.uint64],
         first: int,
         most: int,
@@ -419,17 +474,22 @@ class EnvironmentRunner:
     ) -> Batch:
         """Play episodes; see `EpisodeRunner.play`. The generator is not used."""
         self._index_outcomes(graph)
-        violations = 0
+        played: list[_Episode] = []
+        end = PLAYED
         for number in range(first, first + most):
-            due, broke, new = self._episode(graph, counts, row_N, number)
-            violations += broke
-            if new is not None:
-                return Batch(NEW_OUTCOME, number - first + 1, violations, new)
-            if due or every_episode:
-                return Batch(REPLAN, number - first + 1, violations)
+            plan = OPTIMISTIC if number % CYCLE == CYCLE - 1 else EXPLORING
+            episode = self._episode(graph, counts, row_PN[plan], number)
+            played.append(episode)
+            if episode.new or episode.due or every_episode:
+                end = NEW_OUTCOME if episode.new else REPLAN
+                break
             if pause():
-                return Batch(PLAYED, number - first + 1, violations)
-        return Batch(PLAYED, most, violations)
+                break
+        costs = [[float(amount) for amount in each.spent] for each in played]
+        return Batch(
+            end, len(played), sum(each.broke for each in played), np.array([each.earned for each in played]),
+            np.array(costs, np.float64).reshape(len(played), -1), tuple(played[-1].new),
+        )  # fmt: skip
 
     def _index_outcomes(self, graph: SafeGraph) -> None:
         if self._graph is graph:
@@ -443,42 +503,90 @@ class EnvironmentRunner:
         for row, place, after, spent in zip(rows, places, model.next_state.tolist(), ticks, strict=True):
             self._outcome.setdefault((row, after, spent), place)
 
-    def _episode(
-        self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], number: int
-    ) -> tuple[bool, bool, NewOutcome | None]:
-        """Play one episode; return whether a count has doubled, whether a limit was broken, and a new outcome."""
+    def _episode(self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], number: int) -> _Episode:
+        """Play one episode.
+
+        With a bound on costs, an episode continues after an outcome that the graph does not have: it follows a node
+        that stands for the worst case (`LearnedSupport.stand_in`), in which at least as much was spent.
+        """
         mdp, problem, horizon = graph.mdp, graph.problem, graph.problem.model.horizon
-        spent, node, step = problem.limits.initial, mdp.start, 0
         accounts = tuple(map(problem.model.resource, problem.limits.resources))
+        support = self._support if isinstance(self._support, LearnedSupport) else None
+        spent, node, step, over = problem.limits.initial, mdp.start, 0, False
         due = broke = False
+        earned, new = 0.0, list[NewOutcome]()
+        outside: int | None = None  # the state, if the node only stands for it
         self._world.reset(number)
-        while step < horizon and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
+        while step < horizon and not over and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
             row = int(row_N[node])
             model_row = int(graph.row_model[row])
-            seen = self._world.step(problem.model.actions[mdp.row_action[row]])
-            observation, reward, costs = seen.observation, seen.reward, seen.costs
+            if outside is not None:
+                assert support is not None
+                row, model_row = self._choose_outside(graph, counts, node, support.rows(step, outside))
+            seen = self._world.step(problem.model.actions[problem.model.row_action[model_row]])
+            reward, costs = seen.reward, seen.costs
             if seen.truncated and not seen.terminated and step + 1 < horizon:
                 raise self._too_short(step + 1, horizon)
             over = seen.terminated or seen.truncated
-            self._check_reward(reward, step)
+            if step or not self._world.drawn:
+                self._check_reward(reward, step)
             self._check_bound(graph, model_row, step, seen)
             broke = broke or self._breaks_within(spent, seen, step)
             spent = tuple(each.clamp(a + b) for each, a, b in zip(accounts, spent, costs, strict=True))
             broke = broke or breaks(problem.limits, spent, step)
-            after = self._next_state(observation, over=over, last=step == horizon - 1)
+            earned += reward
+            after = self._next_state(seen.observation, over=over, last=step == horizon - 1)
             counted, ticks = self._count(costs)
             j = None if ticks is None else self._outcome.get((model_row, after, ticks))
-            if j is None:
-                if isinstance(self._support, LearnedSupport):
+            if j is not None:
+                key = model_row if outside is not None else int(counts.row_key[row])
+                self._check_same(counts, key, j, reward, step)
+                due |= counts.add(key, j, reward)
+            elif support is None:
+                raise self._missing(graph, model_row, step, seen.observation, costs)
+            else:
+                new.append(NewOutcome(model_row, after, counted, reward))
+                if not support.is_bounded:
                     last = horizon if over else step + 1  # later limits apply unless the learner ends the episode
                     broke = broke or any(breaks(problem.limits, spent, later) for later in range(step + 1, last))
-                    return due, broke, NewOutcome(model_row, after, counted, reward)
-                raise self._missing(graph, model_row, step, observation, costs)
-            self._check_same(counts, row, j, reward, step)
-            due |= counts.add(int(counts.row_key[row]), j, reward)
-            node, step = int(graph.entry_next[graph.entry_indptr[row] + j]), step + 1
-            self._check_end(graph, node, step, after, over=over)
-        return due, broke or any(breaks(problem.limits, spent, later) for later in range(step, horizon)), None
+                    return _Episode(earned, spent, broke, due, new)
+            step += 1
+            if j is not None and outside is None:
+                node = int(graph.entry_next[graph.entry_indptr[row] + j])
+                self._check_end(graph, node, step, after, over=over)
+            elif step < horizon and not over:
+                assert support is not None
+                outside = after
+                node = int(graph.entry_next[graph.entry_indptr[row] + support.stand_in(after)])
+        self._check_return(earned, number)
+        broke = broke or any(breaks(problem.limits, spent, later) for later in range(step, horizon))
+        return _Episode(earned, spent, broke, due, new)
+
+    def _choose_outside(self, graph: SafeGraph, counts: Counts, node: int, rows: range) -> tuple[int, int]:
+        """Return a row of a node that stands for a state, and a row of the state that costs no more, tried least."""
+        support, mdp = self._support, graph.mdp
+        assert isinstance(support, LearnedSupport)
+        least: tuple[int, int, int] | None = None
+        for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
+            most = support.bounds[int(graph.row_model[row])]
+            assert most is not None
+            for own in rows:
+                bound = support.bounds[own]
+                assert bound is not None
+                tries = int(counts.count_K[own]) + support.tries[own]
+                if all(a <= b for a, b in zip(bound, most, strict=True)) and (least is None or tries < least[0]):
+                    least = tries, row, own
+        assert least is not None, "every bound of a harder kind of state covers an action"
+        return least[1], least[2]
+
+    def _check_return(self, earned: float, number: int) -> None:
+        if self._returns is None:
+            return
+        low, high = self._returns
+        slack = 1e-9 * max(abs(low), abs(high), 1.0)
+        if not low - slack <= earned <= high + slack:
+            hint = "pass return_range=(least, greatest), or leave it out"
+            raise ModelError(f"episode {number}, return", f"a sum from {low:g} to {high:g}", f"{earned:g}", hint)
 
     def _breaks_within(self, spent: tuple[Fraction, ...], seen: Transition, step: int) -> bool:
         assert self._graph is not None
@@ -492,7 +600,7 @@ class EnvironmentRunner:
         high, low = (tuple(a + b for a, b in zip(spent, side, strict=True)) for side in seen.within)
         return breaks_within(self._graph.problem.limits, high, low, step)
 
-    def _next_state(self, observation: int, *, over: bool, last: bool) -> int:
+    def _next_state(self, observation: Hashable, *, over: bool, last: bool) -> int:
         """Return the position of the next state; -1 if the support does not have it."""
         if isinstance(self._support, LearnedSupport):
             return self._support.over if over and not last else self._place[observation]
@@ -528,10 +636,10 @@ class EnvironmentRunner:
         possible = ", ".join(f"{n} at most {short_amount(c)}" for n, c in zip(names, bound, strict=True))
         raise _unmodeled(graph, row, step, _amounts(names, costs), (f"{possible}, as cost_bound says",))
 
-    def _check_same(self, counts: Counts, row: int, j: int, reward: float, step: int) -> None:
+    def _check_same(self, counts: Counts, key: int, j: int, reward: float, step: int) -> None:
         if not self._same:
             return
-        o = int(counts.key_indptr[counts.row_key[row]]) + j
+        o = int(counts.key_indptr[key]) + j
         if counts.count_O[o] and abs(counts.reward_sum_O[o] / counts.count_O[o] - reward) > 1e-9:
             before = counts.reward_sum_O[o] / counts.count_O[o]
             expected = f"the same reward as before with this outcome ({before:g}), as random_rewards=False says"
@@ -556,7 +664,7 @@ class EnvironmentRunner:
         raise ModelError(where, "the end of the episode, as the support says", "that it continues")
 
     def _missing(
-        self, graph: SafeGraph, row: int, step: int, observation: int, costs: tuple[Fraction, ...]
+        self, graph: SafeGraph, row: int, step: int, observation: Hashable, costs: tuple[Fraction, ...]
     ) -> UnmodeledOutcome:
         """Return the error for an outcome that a known support does not have."""
         possible = tuple(

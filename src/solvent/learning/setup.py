@@ -12,10 +12,13 @@ from fractions import Fraction
 
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import ModelError, quote
+from solvent.errors import LatticeOverflowError, ModelError, quote
 from solvent.learning.arguments import (
+    ApproximationName,
     SupportSource,
     check_accounts,
+    check_choice,
+    check_returns,
     check_reward_sums,
     is_support_known,
     read_bounds,
@@ -34,6 +37,7 @@ from solvent.learning.environment import (
 from solvent.learning.graph import SafeGraph
 from solvent.learning.learner import Learner, LearnSettings
 from solvent.learning.runners import EnvironmentRunner, ModelRunner
+from solvent.learning.starts import limits_with_draw, with_draw
 from solvent.learning.support import LearnedSupport, SupportLike, read_support, unrolled
 from solvent.learning.worst_case import WorstCase
 from solvent.model.budget import BudgetLike, Limits, SpentLike, limits_of, read_budgets, resolve
@@ -42,7 +46,7 @@ from solvent.model.cost_bounds import BoundLike
 from solvent.model.validation import check_horizon
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem
-from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon
+from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon, relative_lengths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +63,12 @@ class LearnSetup:
     support : SupportLike or None
     cost_bound : BoundLike
     cost : CostLike
+    approximation : {"additive", "relative"} or None
     epsilon_cost : number, dict by resource, or None
     strict : bool
     stationary : bool or None
     spent : SpentLike or None
+    random_start : bool
     """
 
     env: CMDP | Environment
@@ -73,10 +79,12 @@ class LearnSetup:
     support: SupportLike | None = None
     cost_bound: BoundLike = None
     cost: CostLike = None
+    approximation: ApproximationName | None = None
     epsilon_cost: Number | Mapping[str, Number] | None = None
     strict: bool = False
     stationary: bool | None = None
     spent: SpentLike | None = None
+    random_start: bool = False
 
     def learner(self, monitor: ResourceMonitor | None = None) -> Learner:
         """Return a learner that has not played yet.
@@ -116,8 +124,12 @@ class LearnSetup:
         return is_support_known(self.cost_support, given=given, bounded=self.cost_bound is not None)
 
     def _check_combination(self, played: CMDP | Environment) -> None:
-        if self.strict and self.epsilon_cost is None:
-            raise ModelError("strict", "epsilon_cost=..., which says how costs are rounded", "none", "leave it out")
+        if self.approximation is not None:
+            check_choice("approximation", self.approximation, ("additive", "relative"))
+            if self.epsilon_cost is None:
+                raise ModelError("approximation", "epsilon_cost=..., which says how far costs are rounded", "none")
+        if isinstance(played, CMDP) and self.random_start:
+            raise ModelError("random_start", "False for a model, which has its first states", "True", "leave it out")
         if isinstance(played, CMDP) and self._describes_env:
             raise ModelError("learn", "no support, cost_bound or cost with a model, which has them", "one of them")
         known, bounded = self._is_known(played), self.cost_bound is not None
@@ -157,15 +169,20 @@ class LearnSetup:
             raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
         limits, known = resolve(model, self.budget, self._initial(model)), self._is_known(model)
         check_accounts(model, limits, known=known)
+        check_returns(model, settings.return_range)
+        drawn = isinstance(model.start, dict)
         problem = self._problem(model, limits)
         runner = ModelRunner(problem, known=known)
         if known:
-            return Learner(settings, model, SafeGraph.of(problem, monitor), runner)
+            graph = SafeGraph.of(problem, monitor)
+            return Learner(settings, model, graph, runner, rewards_by_row=True, drawn=drawn)
         refuse_lower_limits(limits)
         learned = LearnedSupport(
-            problem.model, model.horizon, limits, units=problem.lattice.units, counting=problem.counting
-        )
-        return Learner(settings, model, SafeGraph.of(learned.problem(), monitor), runner, learned)
+            problem.model, problem.model.horizon, problem.limits, units=problem.lattice.units,
+            counting=problem.counting,
+        )  # fmt: skip
+        graph = SafeGraph.of(learned.problem(), monitor)
+        return Learner(settings, model, graph, runner, learned, rewards_by_row=True, drawn=drawn)
 
     def _initial(self, model: CMDP) -> SpentLike | None:
         """Return what was spent before the first step, as given or as in an environment that plays the model."""
@@ -203,7 +220,8 @@ class LearnSetup:
             check_accounts(self.support, limits, known=True)
         if not limits.resources:
             raise ModelError("budget", "a limit on some resource", quote(self.budget))
-        world = ExactEnvironment(env, limits.resources, self.cost, self.settings.seed)
+        drawn = self.random_start or (isinstance(self.support, CMDP) and isinstance(self.support.start, dict))
+        world = ExactEnvironment(env, limits.resources, self.cost, self.settings.seed, drawn=drawn)
         if self.support is None:
             return self._with_learned_support(world, horizon, limits, monitor)
         model = read_support(
@@ -214,8 +232,9 @@ class LearnSetup:
         if foreign:
             first, last = world.actions[0], world.actions[-1]
             raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(foreign[0]))
-        graph = SafeGraph.of(self._problem(model, limits), monitor)
-        return Learner(self.settings, model, graph, self._environment_runner(world, model))
+        problem = self._problem(model, limits, drawn=drawn)
+        runner = self._environment_runner(world, problem.model)
+        return Learner(self.settings, model, SafeGraph.of(problem, monitor), runner, drawn=drawn)
 
     def _limits(self, horizon: int) -> tuple[tuple[str, ...], Limits]:
         """Return the resources of the support, and the limits."""
@@ -233,39 +252,86 @@ class LearnSetup:
         self, world: ExactEnvironment, horizon: int, limits: Limits, monitor: ResourceMonitor
     ) -> Learner:
         refuse_lower_limits(limits)
-        units: tuple[Fraction, ...] | None = None
+        units = self._units(limits, horizon)
         counting: tuple[Counting, ...] | None = None
-        if self.epsilon_cost is not None:
-            units = self._units(limits, horizon)
+        if units is not None:
             direction: Counting = "up" if self.strict else "down"
             counting = (direction,) * len(units)
-        states, actions = tuple(world.observations), tuple(world.actions)
+        states, actions = world.states, tuple(world.actions)
         worst_case: WorstCase | None = None
         if self.cost_bound is None:
             require_consent(self.cost_support)
         else:
             bounds = read_bounds(self.cost_bound, limits.resources, world.observations, world.actions)
             worst_case = WorstCase.of(bounds, states, len(actions))
+        if world.drawn:
+            horizon, limits = horizon + 1, limits_with_draw(limits)
         learned = LearnedSupport(
             (world.start, states, actions), horizon, limits, stationary=self.stationary is not False, units=units,
             counting=counting, worst_case=worst_case,
         )  # fmt: skip
         graph = SafeGraph.of(learned.problem(), monitor)
-        return Learner(self.settings, None, graph, self._environment_runner(world, learned), learned)
+        runner = self._environment_runner(world, learned)
+        return Learner(self.settings, None, graph, runner, learned, drawn=world.drawn)
 
     def _environment_runner(self, world: ExactEnvironment, support: CMDP | LearnedSupport) -> EnvironmentRunner:
         settings = self.settings
-        return EnvironmentRunner(world, support, settings.reward_range, same_rewards=not settings.random_rewards)
+        return EnvironmentRunner(
+            world, support, settings.reward_range, settings.return_range, same_rewards=not settings.random_rewards
+        )
 
-    def _problem(self, model: CMDP, limits: Limits) -> Problem:
+    def _problem(self, model: CMDP, limits: Limits, *, drawn: bool = False) -> Problem:
         """Return the problem of a known support, its steps kept apart if `stationary` is False."""
+        units = self._units(limits, model.horizon)
         if self.stationary is False:
             model = unrolled(model)
-        if self.epsilon_cost is None:
+        if drawn or isinstance(model.start, dict):
+            model, limits = with_draw(model), limits_with_draw(limits)
+        if units is not None:
+            return project(model, limits, units, "rounded" if self.strict else "relaxed")
+        try:
             return Problem.exact(model, limits, merge=False)  # outcomes are counted one by one
-        return project(model, limits, self._units(limits, model.horizon), "rounded" if self.strict else "relaxed")
+        except LatticeOverflowError as error:
+            raise LatticeOverflowError(f"{error}; in learn: strict=True, which rounds costs up") from None
 
-    def _units(self, limits: Limits, horizon: int) -> tuple[Fraction, ...]:
-        """Return the units to which costs are rounded."""
-        assert self.epsilon_cost is not None
-        return additive_lengths(read_epsilon(self.epsilon_cost, limits, "epsilon_cost"), limits, horizon)
+    def _units(self, limits: Limits, horizon: int) -> tuple[Fraction, ...] | None:
+        """Return the units to which costs are rounded; None if they are not."""
+        if self.epsilon_cost is None:
+            return default_lengths(limits, horizon) if self.strict else None
+        epsilons = read_epsilon(self.epsilon_cost, limits, "epsilon_cost")
+        if self.approximation == "relative":
+            return relative_lengths(epsilons, limits, horizon)
+        return additive_lengths(epsilons, limits, horizon)
+
+
+def default_lengths(limits: Limits, horizon: int) -> tuple[Fraction, ...]:
+    """Return a unit for each resource, in which rounding every cost up uses at most a tenth of the smallest limit.
+
+    Units are powers of ten, so that costs of a few decimal digits are exact.
+
+    Raises
+    ------
+    ModelError
+        If a limit is 0.
+
+    Examples
+    --------
+    >>> from solvent.model.budget import read_budgets
+    >>> default_lengths(limits_of(read_budgets(8, ("fuel",), 4), 4), 4)
+    (Fraction(1, 10),)
+    """
+    lengths = []
+    for d, name in enumerate(limits.resources):
+        smallest = min(map(abs, limits.distinct(d)))
+        if smallest == 0:
+            raise ModelError(
+                f"budget, {name}", "a limit other than 0 with strict=True alone, as the unit follows from it", "0",
+                "pass epsilon_cost=..., the amount that rounding may use",
+            )  # fmt: skip
+        length = Fraction(1)
+        while length > smallest / (10 * horizon):
+            length /= 10
+        while 10 * length <= smallest / (10 * horizon):
+            length *= 10
+        lengths.append(length)
+    return tuple(lengths)

@@ -9,8 +9,9 @@ which the worst case would make unsafe (`solvent.learning.worst_case`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, exact_column
 from solvent.errors import ModelError, quote
+from solvent.learning.starts import START
 from solvent.learning.worst_case import GONE, WorstCase
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -42,6 +44,26 @@ Outcome = tuple[int, tuple[Fraction, ...]]
 UNEXPLORED, OVER = "unexplored", "over"
 
 
+@dataclass(frozen=True)
+class NewOutcome:
+    """An outcome that was not in the learned support.
+
+    Attributes
+    ----------
+    row : int
+        Row of the model.
+    next_state : int
+    costs : tuple of Fraction
+        Costs as counted, one per limited resource.
+    reward : float
+    """
+
+    row: int
+    next_state: int
+    costs: tuple[Fraction, ...]
+    reward: float
+
+
 def read_support(
     support: SupportLike, *, start: Hashable, actions: range, horizon: int, resources: tuple[str, ...], stationary: bool
 ) -> CMDP:
@@ -61,11 +83,14 @@ def read_support(
     if isinstance(support, CMDP):
         if support.horizon != horizon:
             raise ModelError("support", f"a model of horizon {horizon}", f"one of {support.horizon}")
-        if support.start != start:
+        if start != START and support.start != start:
             raise ModelError(
                 "support", f"a model that starts in {quote(start)}, as the environment does", quote(support.start)
             )
         return support
+    if start == START:
+        hint = "or wrap the environment: solvent.gym.RandomStart(env)"
+        raise ModelError("support", "a model, which has the first states, with random_start=True", quote(support), hint)
     if isinstance(support, Mapping):
         table = support
 
@@ -142,7 +167,7 @@ class LearnedSupport:
     ----------
     names : CMDP or tuple
         A model with the states, actions and rows; or (start, states, actions) of an environment in which every action
-        is available in every state.
+        is available in every state. A state `START` among them draws the first state: it has one action.
     horizon : int
     limits : Limits
     stationary : bool
@@ -162,6 +187,10 @@ class LearnedSupport:
         Outcomes that each row must be safe for and that never occur.
     outcomes : list of lists of Outcome
         Outcomes seen in each row.
+    pending : list
+        Outcomes that occurred and are not in the graph yet, each as often as it occurred.
+    tries : Counter
+        Number of pending outcomes of each row.
     """
 
     def __init__(
@@ -204,28 +233,62 @@ class LearnedSupport:
             [] if bound is None else [(after, bound) for after in stand_ins] for bound in self.bounds
         ]
         self.outcomes: list[list[Outcome]] = [[] for _ in self.row_action]
+        self.pending: list[NewOutcome] = []
+        self.tries: Counter[int] = Counter()
+        self._stand_in = [] if worst_case is None else [1 + kind for kind in worst_case.kind_of_state]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there are bounds on the costs of actions."""
+        return bool(self._stand_in)
+
+    def stand_in(self, state: int) -> int:
+        """Return the entry of every row that leads to a node at least as hard as a state after any of its outcomes."""
+        return self._stand_in[state]
+
+    def rows(self, step: int, state: int) -> range:
+        """Return the rows of a state at a step."""
+        first = int(self.table_of_step[step]) * (len(self.states) + len(self.added)) + state
+        return range(int(self.row_indptr[first]), int(self.row_indptr[first + 1]))
+
+    def postpone(self, new: Iterable[NewOutcome]) -> None:
+        """Keep outcomes until the graph is built again."""
+        for each in new:
+            self.pending.append(each)
+            self.tries[each.row] += 1
+
+    def forget_pending(self) -> None:
+        """Drop pending outcomes, which have been added and counted."""
+        self.pending, self.tries = [], Counter()
+
+    def add(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> bool:
+        """Add an outcome to a row; return whether it is new."""
+        known = (next_state, costs) in self.outcomes[row]
+        if not known:
+            self.outcomes[row].append((next_state, costs))
+        return not known
+
+    @property
+    def first(self) -> int:
+        """Position of the state in which episodes begin."""
+        return self.states.index(self.start)
 
     def _actions_by_state(self, worst_case: WorstCase | None) -> list[list[int]]:
         every = list(range(len(self.actions)))
         if worst_case is None:
-            return [every] * len(self.states) + [[]] * len(self.added)
+            return [every[:1] if name == START else every for name in self.states] + [[]] * len(self.added)
         allowed = [[a for a in every if row[a] is not None] for row in worst_case.bounds_S]
         return [*allowed, [], [], [], *(list(range(len(kind))) for kind in worst_case.kinds)]
 
     def _bounds_by_row(self, worst_case: WorstCase | None) -> list[Bound]:
         if worst_case is None:
-            return [None] * (len(self.states) * len(self.actions))
+            return [None] * sum(map(len, self._actions_by_state(None)))
         own: list[Bound] = [bound for row in worst_case.bounds_S for bound in row if bound is not None]
         return own + [bound for kind in worst_case.kinds for bound in kind]
 
-    def add(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> bool:
-        """Add an outcome to a row; return whether it is the first of the row."""
-        self.outcomes[row].append((next_state, costs))
-        return len(self.outcomes[row]) == 1
-
-    def newest(self, row: int) -> int:
-        """Return the position, among all outcomes of a row, of the one that was added last."""
-        return len(self.never[row]) + len(self.outcomes[row]) - 1
+    def place(self, new: NewOutcome) -> int:
+        """Return the position of an outcome among all outcomes of its row."""
+        return len(self.never[new.row]) + self.outcomes[new.row].index((new.next_state, new.costs))
 
     def model(self) -> CMDP:
         """Return the support as a model in which the outcomes of a row are equally likely."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from solvent.errors import ModelError, quote
+from solvent.learning.starts import START
 from solvent.model.cost_bounds import Bound, CostBounds
 
 #: Upper bound on the cost of an action, one amount per limited resource.
@@ -43,10 +44,13 @@ class WorstCase:
         Bounds by state and action; None for a forbidden action.
     kinds : tuple of Kind
         The hardest kinds.
+    kind_of_state : tuple of int
+        Position of a kind that is at least as hard as each state.
     """
 
     bounds_S: tuple[tuple[Bound, ...], ...]
     kinds: tuple[Kind, ...]
+    kind_of_state: tuple[int, ...]
 
     @classmethod
     def of(cls, bounds: CostBounds, states: Sequence[Hashable], n_actions: int) -> WorstCase:
@@ -62,14 +66,22 @@ class WorstCase:
         >>> WorstCase.of(CostBounds([[0, 3], [2, 1]], ("fuel",), 2), (0, 1), 2).kinds
         (((Fraction(1, 1),),),)
         """
-        bounds_S = tuple(tuple(bounds(state, action) for action in range(n_actions)) for state in states)
-        for state, row in zip(states, bounds_S, strict=True):
+        bounds_S = tuple(
+            tuple(bounds(state, action) for action in range(n_actions)) for state in states if state != START
+        )
+        for state, row in zip(states, bounds_S, strict=False):
             if all(bound is None for bound in row):
                 raise ModelError(
                     f"cost_bound, state {quote(state)}", "an action that is not forbidden", "none",
                     "any state may come next, so every state needs one",
                 )  # fmt: skip
-        return cls(bounds_S, _hardest({_kind(row) for row in bounds_S}))
+        if START in states:  # the last state, which has one action that costs nothing
+            nothing: Bound = tuple(Fraction(0) for _ in next(b for b in bounds_S[0] if b is not None))
+            bounds_S += ((nothing, *(None,) * (n_actions - 1)),)
+        own = [_kind(row) for row in bounds_S]
+        kinds = _hardest(set(own))
+        harder = {kind: next(i for i, each in enumerate(kinds) if _is_harder(each, kind)) for kind in set(own)}
+        return cls(bounds_S, kinds, tuple(harder[kind] for kind in own))
 
 
 def _kind(row: Sequence[Bound]) -> Kind:

@@ -76,6 +76,22 @@ class CostBounds:
         return tuple(exact(amount, where) for amount in listed)
 
     @property
+    def function(self) -> Callable[[Any, int], Any] | None:
+        """The function of (observation, action) that returns the bounds, if they were given as one."""
+        return self._function
+
+    @property
+    def by_action(self) -> list[Bound] | None:
+        """Bounds of all actions if they are the same at every observation; None otherwise.
+
+        Examples
+        --------
+        >>> CostBounds(2, ("fuel",), n_actions=2).by_action
+        [(Fraction(2, 1),), (Fraction(2, 1),)]
+        """
+        return None if self._table is None or self._table.ndim > 1 else self._table.tolist()
+
+    @property
     def n_rows(self) -> int | None:
         """Number of rows, one per observation, of an array; None for a function or bounds that are only by action.
 

@@ -44,7 +44,13 @@ _PASSING = frozenset(
     ]
 )
 #: Classes that take one step for each action, with an action of their own.
-_CHANGING = frozenset([_CORE + "ActionWrapper", _WRAPPERS + "stateful_action.StickyAction"])
+_CHANGING = frozenset(
+    [
+        _CORE + "ActionWrapper",
+        _WRAPPERS + "stateful_action.StickyAction",
+        "solvent.gym.continuous.ContinuousBudgetWrapper",
+    ]
+)
 #: Classes that take several steps for one action.
 _REPEATING = frozenset(
     [

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from solvent.plot.decisions import policy
+    from solvent.plot.episodes import learning
     from solvent.plot.files import save
     from solvent.plot.grid import arrows
     from solvent.plot.progress import bounds, layers
@@ -34,6 +35,7 @@ _HOME = {
     "frontier": "solvent.plot.value",
     "frontier_table": "solvent.plot.terminal",
     "layers": "solvent.plot.progress",
+    "learning": "solvent.plot.episodes",
     "policy": "solvent.plot.decisions",
     "save": "solvent.plot.files",
     "spending": "solvent.plot.spent",
@@ -48,6 +50,7 @@ __all__ = [
     "frontier",
     "frontier_table",
     "layers",
+    "learning",
     "policy",
     "save",
     "spending",

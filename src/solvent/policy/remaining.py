@@ -34,8 +34,8 @@ class RemainingBudget:
 
     def __init__(self, limits: Limits) -> None:
         self.resources = limits.resources
-        self._upper = [_next_limits(side) for side in limits.upper]
-        self._lower = [_next_limits(side) for side in limits.lower]
+        self._upper = [next_limits(side) for side in limits.upper]
+        self._lower = [next_limits(side) for side in limits.lower]
 
     def __call__(self, step: int, spent: Mapping[str, Fraction]) -> dict[str, Fraction]:
         """Return what remains of each resource before a step, given the amounts spent so far."""
@@ -49,7 +49,7 @@ class RemainingBudget:
         return result
 
 
-def _next_limits(side: tuple[Fraction | None, ...]) -> tuple[Fraction | None, ...]:
+def next_limits(side: tuple[Fraction | None, ...]) -> tuple[Fraction | None, ...]:
     """Return, for each step, the first limit from that step on or, if there is none, the last one before it."""
     filled: list[Fraction | None] = []
     coming: Fraction | None = None

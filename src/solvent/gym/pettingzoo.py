@@ -1,0 +1,443 @@
+"""PettingZoo: several agents within a budget of each, or within one that they share.
+
+With a shared budget of which R remains, agents that act at the same time must fit together. Let m be the least bound of
+an agent's available actions and M the sum over the n agents. An action is allowed if its bound exceeds m by at most
+(R - M) / n: then any combination of allowed actions costs at most M + n (R - M) / n = R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvent.core.exact import Number, exact
+from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.gym.actions import allowed, check_discrete, position
+from solvent.gym.own_masks import OwnMask
+from solvent.model.amounts import short_amount
+from solvent.model.cost_bounds import CostBounds
+
+try:
+    from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
+except ImportError:
+    hint = "pip install 'solvent[pettingzoo]'"
+    raise SolventError(f"solvent.gym.pettingzoo: expected pettingzoo, found no such package; {hint}") from None
+
+__all__ = ["AECBudgetWrapper", "ParallelBudgetWrapper"]
+
+#: A number, one per action, a dict of them by agent, or a function of (agent, observation, action).
+PricesLike = Number | Sequence[Any] | NDArray[Any] | Mapping[Any, Any] | Callable[[Any, Any, int], Any]
+
+
+class _Accounts:
+    """The accounts of all agents, in exact numbers.
+
+    Parameters
+    ----------
+    env : AECEnv or ParallelEnv
+    budget : number, or dict of numbers by agent
+    shared : bool
+        Whether all agents share one budget.
+    cost_bound : PricesLike
+    cost : function of (agent, observation, action), str or None
+        Cost of an action; None to charge the bound.
+    """
+
+    def __init__(self, env: Any, budget: Any, shared: bool, cost_bound: Any, cost: Any) -> None:
+        self.agents = list(env.possible_agents)
+        self._shared, self._cost = shared, cost
+        self.spaces = {agent: check_discrete(env.action_space(agent), f"agent {quote(agent)}") for agent in self.agents}
+        self._limits = self._read_budget(budget)
+        self._bounds = {agent: self._read_bound(agent, cost_bound) for agent in self.agents}
+        self._own = {agent: OwnMask(None, None, int(self.spaces[agent].n)) for agent in self.agents}
+        self.violations = 0
+        self.reset()
+
+    def _read_budget(self, budget: Any) -> dict[Any, Fraction]:
+        if isinstance(budget, Mapping):
+            if self._shared:
+                raise ModelError("budget", "one number, as it is shared", quote(budget))
+            for agent in budget:
+                if agent not in self.agents:
+                    known = ", ".join(map(quote, self.agents))
+                    raise ModelError("budget", f"agents ({known})", quote(agent), did_you_mean(agent, self.agents))
+            if missing := [agent for agent in self.agents if agent not in budget]:
+                raise ModelError("budget", "a number for each agent", f"none for {quote(missing[0])}")
+            return {agent: exact(budget[agent], f"budget, {agent}") for agent in self.agents}
+        return dict.fromkeys(self.agents, exact(budget, "budget"))
+
+    def _read_bound(self, agent: Any, given: Any) -> CostBounds:
+        if given is None:
+            raise ModelError("cost_bound", "a bound on the cost of actions", "none")
+        if isinstance(given, Mapping):
+            if agent not in given:
+                raise ModelError("cost_bound", "a bound for each agent", f"none for {quote(agent)}")
+            given = given[agent]
+        stated = _OfAgent(given, agent) if callable(given) else given
+        space = self.spaces[agent]
+        return CostBounds(stated, ("cost",), int(space.n), int(space.start))
+
+    def reset(self) -> None:
+        """Start an episode."""
+        self.spent = dict.fromkeys(self.agents, Fraction(0))
+
+    def remaining(self, agent: Any) -> Fraction:
+        """Return what an agent, or all agents together, may still spend."""
+        spent = sum(self.spent.values(), Fraction(0)) if self._shared else self.spent[agent]
+        return self._limits[agent] - spent
+
+    def masks(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> dict[Any, NDArray[np.bool_]]:
+        """Return the mask of each agent that acts now, given observations; all False where no action is safe."""
+        bounds = {agent: self._all_bounds(agent, seen[agent], infos.get(agent, {})) for agent in seen}
+        masks = {agent: np.zeros(len(bound), bool) for agent, bound in bounds.items()}
+        least = {agent: min((x for x in bound if x is not None), default=None) for agent, bound in bounds.items()}
+        if any(x is None for x in least.values()):
+            return masks
+        together = sum((x for x in least.values() if x is not None), Fraction(0))
+        for agent, bound in bounds.items():
+            cheapest = least[agent]
+            assert cheapest is not None
+            room = self.remaining(agent)
+            share = (room - together) / len(bounds) if self._shared else room - cheapest
+            masks[agent][:] = [x is not None and share >= 0 and x - cheapest <= share for x in bound]
+        return masks
+
+    def _all_bounds(self, agent: Any, seen: Any, info: Mapping[str, Any]) -> list[Fraction | None]:
+        """Return the bound of each action; None if it is forbidden or not available."""
+        own = self._own[agent](seen, info)
+        found = [self._bounds[agent](seen, a) for a in range(int(self.spaces[agent].n))]
+        return [None if x is None or (own is not None and not own[a]) else x[0] for a, x in enumerate(found)]
+
+    def charge(self, agent: Any, seen: Any, chosen: int, info: Mapping[str, Any]) -> None:
+        """Charge the cost of an action, by position; raise a `PolicyError` if it exceeds the bound."""
+        bound = self._bounds[agent](seen, chosen)
+        assert bound is not None
+        amount, action = bound[0], chosen + int(self.spaces[agent].start)
+        if self._cost is not None:
+            if isinstance(self._cost, str) and self._cost not in info:
+                expected = f"a cost under {quote(self._cost)}"
+                raise ModelError(f"info of agent {quote(agent)}", expected, f"the keys {quote(sorted(map(str, info)))}")
+            reported = info[self._cost] if isinstance(self._cost, str) else self._cost(agent, seen, action)
+            amount = exact(reported, f"agent {quote(agent)}, cost")
+        self.spent[agent] += amount
+        self.violations += self.remaining(agent) < 0
+        if amount > bound[0]:
+            raise PolicyError(
+                f"agent {quote(agent)}, action {action}, cost",
+                f"at most {short_amount(bound[0])}, as cost_bound says",
+                short_amount(amount),
+                "cost_bound must hold for every outcome",
+            )
+
+    def choose(self, agent: Any, action: Any, mask: NDArray[np.bool_], fallback: str | None) -> int:
+        """Return the position of the action to execute: the given one, or the first safe one if it is masked."""
+        where = f"agent {quote(agent)}, remaining {short_amount(self.remaining(agent))}"
+        chosen = position(action, self.spaces[agent], where)
+        if mask[chosen]:
+            return chosen
+        if fallback is None:
+            hint = "pass fallback='first' to replace such actions"
+            raise PolicyError(where, allowed(mask, self.spaces[agent]), quote(action), hint)
+        return int(np.argmax(mask))
+
+    def show(self, agent: Any, seen: Any, mask: NDArray[np.bool_]) -> Any:
+        """Return an observation in which the mask, if it has one, is the combined one."""
+        if isinstance(seen, dict) and "action_mask" in seen:
+            given = np.asarray(seen["action_mask"])
+            return {**seen, "action_mask": _never_empty(mask).astype(given.dtype).reshape(given.shape)}
+        return seen
+
+    def tell(self, agent: Any, info: Mapping[str, Any], mask: NDArray[np.bool_], dead_end: bool) -> dict[str, Any]:
+        """Return the `info` of an agent."""
+        return {
+            **info,
+            "action_mask": _never_empty(mask).astype(np.int8),
+            "remaining": float(self.remaining(agent)),
+            "dead_end": dead_end,
+        }
+
+
+class _OfAgent:
+    """A function of (observation, action) from one of (agent, observation, action)."""
+
+    def __init__(self, function: Callable[[Any, Any, int], Any], agent: Any) -> None:
+        self._function, self._agent = function, agent
+
+    def __call__(self, observation: Any, action: int) -> Any:
+        return self._function(self._agent, observation, action)
+
+
+def _never_empty(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask, all True if no action will be executed."""
+    return mask if mask.any() else np.ones_like(mask)
+
+
+def _check_fallback(fallback: Any) -> Any:
+    if fallback not in (None, "first"):
+        raise ModelError("fallback", "None or 'first'", quote(fallback))
+    return fallback
+
+
+class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
+    """Keep the agents of a `ParallelEnv` within a budget: at any step, under any outcome.
+
+    Parameters
+    ----------
+    env : ParallelEnv
+        Environment whose agents have `Discrete` action spaces.
+    budget : number, or dict of numbers by agent
+        Anytime upper limit on what each agent spends, or all of them together.
+    cost_bound : number, sequence, dict by agent, or function
+        Upper bound on the cost of an action: a number, one per action, a dict of them by agent, or a function of
+        (agent, observation, action). Infinity or None forbids an action.
+    cost : str or function, optional
+        Cost of an action: a key of the agent's `info`, or a function of (agent, observation, action). Default: the
+        bound itself.
+    shared : bool
+        Whether all agents share one budget.
+    fallback : None or "first"
+        What to do with a masked action: raise a `PolicyError`, or take the first safe action.
+
+    Notes
+    -----
+    The `info` of each agent has "action_mask" (int8), "remaining" and "dead_end"; a mask in its observation, under
+    "action_mask" of a dict, is replaced by the combined mask. If an agent has no safe action, the episode ends for all.
+
+    Examples
+    --------
+    >>> from pettingzoo.classic import rps_v2  # doctest: +SKIP
+    >>> env = ParallelBudgetWrapper(rps_v2.parallel_env(), budget=5, cost_bound=[0, 1, 2])  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        budget: Number | Mapping[Any, Number],
+        cost_bound: PricesLike,
+        cost: str | Callable[[Any, Any, int], Any] | None = None,
+        *,
+        shared: bool = False,
+        fallback: Literal["first"] | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
+        self._masks: dict[Any, NDArray[np.bool_]] = {}
+        self._seen: dict[Any, Any] = {}
+        self._over = True
+
+    @property
+    def agents(self) -> list[Any]:
+        """The agents that act now; none when the episode is over."""
+        return [] if self._over else list(self.env.agents)
+
+    @property
+    def spent(self) -> dict[Any, Fraction]:
+        """Exact amount spent by each agent."""
+        return dict(self._accounts.spent)
+
+    @property
+    def violations(self) -> int:
+        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
+        return self._accounts.violations
+
+    def remaining(self, agent: Any) -> Fraction:
+        """Return the exact amount that an agent, or all agents together, may still spend."""
+        return self._accounts.remaining(agent)
+
+    def action_mask(self, agent: Any) -> NDArray[np.bool_]:
+        """Return which actions of an agent are safe now."""
+        return _never_empty(self._masks[agent]).copy()
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Start an episode with the whole budget."""
+        self._over = True
+        seen, infos = self.env.reset(seed=seed, options=options)
+        self._accounts.reset()
+        self._look(seen, infos)
+        self._over = False
+        if any(not mask.any() for mask in self._masks.values()):
+            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+        return self._show(seen, infos, False)
+
+    def _look(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
+        acting = {agent: seen[agent] for agent in self.env.agents}
+        self._seen, self._masks = acting, self._accounts.masks(acting, infos)
+
+    def _show(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any], dead_end: bool) -> tuple[Any, Any]:
+        nothing = {agent: np.zeros(int(self._accounts.spaces[agent].n), bool) for agent in seen}
+        masks = {**nothing, **self._masks}
+        shown = {agent: self._accounts.show(agent, each, masks[agent]) for agent, each in seen.items()}
+        told = {agent: self._accounts.tell(agent, infos.get(agent, {}), masks[agent], dead_end) for agent in seen}
+        return shown, told
+
+    def step(self, actions: Mapping[Any, Any]) -> Any:
+        """Take a safe action for each agent.
+
+        Raises
+        ------
+        PolicyError
+            If an action is masked and there is no fallback, an action is missing, the episode has ended, or a cost
+            exceeds its bound.
+        """
+        if self._over:
+            raise PolicyError("step", "reset() first", "an episode that is over")
+        chosen = {}
+        for agent, mask in self._masks.items():
+            if agent not in actions:
+                raise PolicyError("step", f"an action of each agent ({quote(list(self._masks))})", quote(actions))
+            chosen[agent] = self._accounts.choose(agent, actions[agent], mask, self._fallback)
+        self._over = True  # after an error below, the amount spent is unknown
+        taken = {agent: at + int(self._accounts.spaces[agent].start) for agent, at in chosen.items()}
+        before = self._seen
+        seen, rewards, terminations, truncations, infos = self.env.step(taken)
+        for agent, at in chosen.items():
+            self._accounts.charge(agent, before[agent], at, infos.get(agent, {}))
+        self._look(seen, infos)
+        dead_end = any(not mask.any() for mask in self._masks.values())
+        if dead_end:
+            terminations = dict.fromkeys(terminations, True)
+        self._over = dead_end or not self.env.agents
+        shown, told = self._show(seen, infos, dead_end)
+        return shown, rewards, terminations, truncations, told
+
+
+class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
+    """Keep the agents of an `AECEnv`, which act one after the other, within a budget.
+
+    Parameters
+    ----------
+    env : AECEnv
+        Environment whose agents have `Discrete` action spaces.
+    budget : number, or dict of numbers by agent
+        Anytime upper limit on what each agent spends, or all of them together.
+    cost_bound : number, sequence, dict by agent, or function
+        Upper bound on the cost of an action, as in `ParallelBudgetWrapper`.
+    cost : function, optional
+        Cost of an action, a function of (agent, observation, action). Default: the bound itself.
+    shared : bool
+        Whether all agents share one budget.
+    fallback : None or "first"
+        What to do with a masked action: raise a `PolicyError`, or take the first safe action.
+
+    Notes
+    -----
+    `infos` of the agent whose turn it is has "action_mask" (int8), "remaining" and "dead_end"; a mask in its
+    observation, under "action_mask" of a dict, is replaced by the combined mask. If the agent whose turn it is has no
+    safe action, the episode ends: all agents are terminated, and take None as their last action, as usual.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        budget: Number | Mapping[Any, Number],
+        cost_bound: PricesLike,
+        cost: Callable[[Any, Any, int], Any] | None = None,
+        *,
+        shared: bool = False,
+        fallback: Literal["first"] | None = None,
+    ) -> None:
+        super().__init__(env)
+        if isinstance(cost, str):
+            raise ModelError(
+                "cost", "a function of (agent, observation, action), as info is of a later time", quote(cost)
+            )
+        self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
+        self._stopped: list[Any] | None = None  # agents that are left after a dead end
+        self._mask: NDArray[np.bool_] | None = None
+
+    @property
+    def spent(self) -> dict[Any, Fraction]:
+        """Exact amount spent by each agent."""
+        return dict(self._accounts.spent)
+
+    @property
+    def violations(self) -> int:
+        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
+        return self._accounts.violations
+
+    def remaining(self, agent: Any) -> Fraction:
+        """Return the exact amount that an agent, or all agents together, may still spend."""
+        return self._accounts.remaining(agent)
+
+    @property
+    def agents(self) -> list[Any]:
+        """The agents that have not ended."""
+        return list(self.env.agents) if self._stopped is None else list(self._stopped)
+
+    @property
+    def agent_selection(self) -> Any:
+        """The agent whose turn it is."""
+        return self._stopped[0] if self._stopped else self.env.agent_selection
+
+    @property
+    def terminations(self) -> dict[Any, bool]:
+        """Whether each agent has terminated."""
+        return dict.fromkeys(self.env.terminations, True) if self._stopped is not None else dict(self.env.terminations)
+
+    @property
+    def infos(self) -> dict[Any, Any]:
+        """Information for each agent, with the mask of the one whose turn it is."""
+        found = dict(self.env.infos)
+        agent = self.agent_selection
+        if agent in found:
+            found[agent] = self._accounts.tell(agent, found[agent], self.action_mask(), self._stopped is not None)
+        return found
+
+    def action_mask(self) -> NDArray[np.bool_]:
+        """Return which actions are safe for the agent whose turn it is; all True if none will be executed."""
+        mask = np.zeros(int(self._accounts.spaces[self.agent_selection].n), bool) if self._mask is None else self._mask
+        return _never_empty(mask).copy()
+
+    def observe(self, agent: Any) -> Any:
+        """Return the observation of an agent."""
+        seen = self.env.observe(agent)
+        return self._accounts.show(agent, seen, self.action_mask()) if agent == self.agent_selection else seen
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start an episode with the whole budget."""
+        self.env.reset(seed=seed, options=options)
+        self._accounts.reset()
+        self._stopped = None
+        self._look()
+        if self._stopped is not None:
+            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+
+    def _look(self) -> None:
+        """Compute the mask of the agent whose turn it is; end the episode if no action is safe."""
+        self._mask = None
+        if not self.env.agents:
+            return
+        agent = self.env.agent_selection
+        if self.env.terminations[agent] or self.env.truncations[agent]:
+            return
+        masks = self._accounts.masks({agent: self.env.observe(agent)}, self.env.infos)
+        self._mask = masks[agent]
+        if not self._mask.any():
+            self._mask, self._stopped = None, list(self.env.agents)
+
+    def step(self, action: Any) -> None:
+        """Take a safe action for the agent whose turn it is; None if it has ended.
+
+        Raises
+        ------
+        PolicyError
+            If the action is masked and there is no fallback, or its cost exceeds its bound.
+        """
+        if self._stopped is not None:
+            if action is not None:
+                raise PolicyError(f"agent {quote(self.agent_selection)}", "None, as the episode is over", quote(action))
+            self._stopped = self._stopped[1:]
+            return
+        agent = self.env.agent_selection
+        if self._mask is None:
+            self.env.step(action)
+        else:
+            chosen = self._accounts.choose(agent, action, self._mask, self._fallback)
+            seen = self.env.observe(agent)
+            self._accounts.charge(agent, seen, chosen, {})
+            self.env.step(chosen + int(self._accounts.spaces[agent].start))
+        self._look()

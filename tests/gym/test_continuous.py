@@ -1,0 +1,400 @@
+"""Continuous actions: accounts of floats never exceed the budget, and actions are moved no further than needed."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from robots import FloatMeter, Motor, Switches
+
+from solvent import Resource
+from solvent.errors import BudgetError, ModelError, PolicyError, SolventError
+from solvent.gym import ContinuousBudgetWrapper, CostMeter, NormCost
+
+SIZES, WEIGHTS = st.integers(1, 12), st.sampled_from([1e-4, 0.1, 0.5, 1.0, 3.7, 1e3])
+
+
+def bound_of(env: Motor) -> Any:
+    return lambda observation, action: env._weight * float(np.sum(np.square(action)))
+
+
+@given(SIZES, WEIGHTS, st.floats(0, 1), st.integers(0, 2**31), st.sampled_from(["norm", "function", "many"]))
+def test_no_account_of_floats_exceeds_the_budget(size: int, weight: float, share: float, seed: int, kind: str) -> None:
+    motor = Motor(size, weight, steps=60)
+    meter = FloatMeter(motor)
+    budget = share * 10 * weight * size
+    bounds = {
+        "norm": NormCost(weight),
+        "function": bound_of(motor),
+        "many": lambda observation, actions: weight * np.square(actions).sum(axis=1),
+    }
+    env = ContinuousBudgetWrapper(meter, budget, cost_bound=bounds[kind], vectorized=kind == "many")
+    env.reset(seed=0)
+    rng, truncated = np.random.default_rng(seed), False
+    while not truncated:
+        scale = 10.0 ** rng.uniform(-25 if rng.random() < 0.2 else -2, 0.5)
+        proposed = (rng.normal(size=size) * scale).astype(np.float32)
+        terminated, truncated = env.step(proposed)[2:4]
+        assert not terminated
+    assert meter.most <= Fraction(budget)
+    assert meter.most_float <= budget
+    assert meter.most_sum <= budget
+    assert env.violations == 0
+
+
+@pytest.mark.parametrize("bound", [NormCost(0.1), lambda observation, action: 0.1 * float(np.sum(action**2))])
+def test_all_of_the_budget_is_used(bound: Any) -> None:
+    meter = FloatMeter(Motor(6))
+    env = ContinuousBudgetWrapper(meter, 5, cost_bound=bound)
+    env.reset()
+    for _ in range(50):
+        info = env.step(np.ones(6, np.float32))[4]
+    assert 5 * (1 - 1e-6) < meter.most <= 5
+    assert info["action_scale"] < 1e-2
+    assert np.abs(info["executed_action"]).max() < 1e-2
+
+
+def test_what_fits_is_executed_unchanged() -> None:
+    env = ContinuousBudgetWrapper(Motor(3), 100, cost_bound=NormCost(0.1))
+    _, info = env.reset()
+    assert "action_mask" not in info
+    proposed = np.array([0.5, -0.25, 1.0], np.float32)
+    info = env.step(proposed)[4]
+    assert info["executed_action"].tolist() == proposed.tolist()
+    assert info["action_scale"] == 1
+    info = env.step(np.array([7.0, -7.0, 0.0]))[4]  # outside the space
+    assert info["executed_action"].tolist() == [1, -1, 0]
+
+
+@given(st.floats(0.01, 1), st.integers(0, 1000), st.sampled_from([1, 2, math.inf]), st.sampled_from([1, 2]))
+def test_closed_form_and_search_agree(room: float, seed: int, order: float, power: int) -> None:
+    norm = NormCost(0.3, order=order, power=power)
+    action = np.random.default_rng(seed).uniform(-1, 1, 4).astype(np.float32)
+    scales = []
+    for bound in (norm, lambda observation, given: norm(observation, given)):
+        env = ContinuousBudgetWrapper(Motor(4, 0), room * norm(None, action), cost=0, cost_bound=bound)
+        env.reset()
+        scales.append(env.step(action)[4]["action_scale"])
+    assert scales[0] == pytest.approx(scales[1], rel=2e-5)
+    assert scales[0] == pytest.approx(min(room ** (1 / power), 1), rel=2e-5)
+
+
+def test_a_naive_bound_would_be_over() -> None:
+    """Without slack, float32 arithmetic exceeds the bound; the wrapper notices."""
+    over = 0
+    for seed in range(40):
+        env = ContinuousBudgetWrapper(Motor(6), 100, cost_bound=NormCost(0.1), slack=0)
+        env.reset()
+        action = np.random.default_rng(seed).uniform(-1, 1, 6).astype(np.float32)
+        try:
+            env.step(action)
+        except PolicyError:
+            over += 1
+    assert over > 5
+
+
+def test_reserves_and_caps() -> None:
+    env = ContinuousBudgetWrapper(Motor(1, 1.0), 5, cost_bound=NormCost(), reserve=4.5)
+    env.reset()
+    for _ in range(3):
+        env.step(np.ones(1, np.float32))
+    assert 0.499 < float(env.spent["cost"]) <= 0.5
+    capped = ContinuousBudgetWrapper(Motor(1, 1.0), 5, cost_bound=NormCost(), step_cap="1/4")
+    capped.reset()
+    info = capped.step(np.ones(1, np.float32))[4]
+    assert info["executed_action"][0] == pytest.approx(0.5, abs=1e-5)
+    assert info["cost"] <= 0.25
+    home = ContinuousBudgetWrapper(
+        Motor(1, 1.0),
+        2,
+        cost_bound=NormCost(),
+        reserve=lambda observation, action: abs(float(observation[0] + action[0])),
+    )
+    home.reset()
+    for _ in range(20):
+        home.step(np.ones(1, np.float32))
+    assert float(home.remaining["cost"]) >= home._inner[0]  # the way back is always paid for
+
+
+def test_several_resources() -> None:
+    def cost(observation: Any, action: Any, after: Any) -> dict[str, float]:
+        return {"energy": float(np.sum(action.astype(float) ** 2)), "wear": float(np.abs(action).max())}
+
+    bounds = {"energy": NormCost(), "wear": NormCost(order=math.inf)}
+    for stated in (
+        bounds,
+        lambda observation, action: {name: each(observation, action) for name, each in bounds.items()},
+    ):
+        env = ContinuousBudgetWrapper(Motor(2), {"energy": 4, "wear": 1.5}, cost, stated, step_cap={"wear": 0.75})
+        env.reset()
+        for _ in range(6):
+            info = env.step(np.ones(2, np.float32))[4]
+            assert info["costs"]["wear"] <= 0.75
+        assert 1.499 < env.spent["wear"] <= Fraction(3, 2)
+        assert env.spent["energy"] <= 4
+
+
+def test_a_null_action_other_than_zero() -> None:
+    class Hot(Motor):
+        def step(self, action: Any) -> Any:
+            seen, reward, terminated, truncated, _ = super().step(action)
+            return seen, reward, terminated, truncated, {"cost": float(np.sum(np.square(action.astype(float) + 0.5)))}
+
+    def bound(observation: Any, action: Any) -> float:
+        return float(np.sum(np.square(action + 0.5)))
+
+    env = ContinuousBudgetWrapper(Hot(2), 1, cost_bound=bound, null_action=[-0.5, -0.5])
+    env.reset()
+    for _ in range(10):
+        info = env.step(np.ones(2, np.float32))[4]
+    assert info["executed_action"] == pytest.approx([-0.5, -0.5], abs=1e-3)
+    assert env.spent["cost"] <= 1
+    assert env.violations == 0
+
+
+def test_dead_ends() -> None:
+    env = ContinuousBudgetWrapper(Motor(1), 2.5, cost=1, cost_bound=1)  # no action is free
+    env.reset()
+    first = env.step(np.zeros(1, np.float32))
+    assert not first[2]
+    _, reward, terminated, _, info = env.step(np.ones(1, np.float32) * -1)
+    assert terminated
+    assert info["dead_end"]
+    assert info["dead_end_reward"] < -900  # a reward of -1.1, and 998 steps that are left
+    assert reward == pytest.approx(-1.1 + info["dead_end_reward"])
+    with pytest.raises(PolicyError, match="expected reset\\(\\) first, found an episode that is over"):
+        env.step(np.zeros(1, np.float32))
+    dead = ContinuousBudgetWrapper(Motor(1), 0.5, cost=1, cost_bound=1)
+    with pytest.raises(SolventError, match="reset: expected a start at which the null action fits the budget"):
+        dead.reset()
+    late = ContinuousBudgetWrapper(Motor(1), 0.5, cost=1, cost_bound=1, dead_start="end")
+    assert late.reset()[1]["dead_end"]
+    assert late.step(np.zeros(1, np.float32))[1:4] == (0.0, True, False)
+
+
+def test_costs_that_saturate() -> None:
+    env = ContinuousBudgetWrapper(
+        Motor(1),
+        2,
+        cost=lambda seen, action, after: float(action[0]),
+        cost_bound=lambda seen, action: float(action[0]),
+        resources=[Resource("cost", floor=0)],
+        null_action=[-1.0],
+        spent=1,
+    )
+    env.reset()
+    for value in (-1.0, -1.0, 1.0, 1.0, 1.0):
+        env.step(np.array([value], np.float32))
+    assert Fraction(2) - Fraction(1, 10**5) < env.spent["cost"] <= 2
+
+
+SPACES = [
+    (spaces.MultiDiscrete([3, 2, 4]), [[0, 1, 5], [0, "1/3"], [0, 2, 1, 7]]),
+    (spaces.MultiDiscrete([3, 2], start=[1, 5]), [[0, 1, 5], [0, "1/3"]]),
+    (spaces.MultiBinary(4), [[0, 1], [0, "0.1"], [0, 3], [0, 0]]),
+    (spaces.MultiBinary((2, 2)), [[0, 1], [0, "0.1"], [0, 3], [0, 0]]),
+]
+
+
+@pytest.mark.parametrize(("space", "prices"), SPACES, ids=str)
+@pytest.mark.parametrize("budget", ["0", "0.1", "4/3", "10"])
+def test_several_discrete_actions(space: Any, prices: list[list[Any]], budget: str) -> None:
+    switches = Switches(space, prices)
+    null = np.asarray(getattr(space, "start", 0)) * np.ones(space.shape, space.dtype)
+    env = ContinuousBudgetWrapper(switches, budget, cost_bound=switches.price, null_action=null.astype(space.dtype))
+    env.reset()
+    space.seed(0)
+    spent = Fraction(0)
+    for _ in range(40):
+        mask = env.action_masks()
+        assert len(mask) == sum(len(each) for each in prices)
+        single = [price + spent <= Fraction(budget) for each in switches.prices for price in each]
+        assert mask.tolist() == single
+        proposed = space.sample()
+        info = env.step(proposed)[4]
+        executed = info["executed_action"]
+        kept = (executed == proposed) | (executed == null)
+        assert kept.all()
+        spent += switches.price(0, executed)
+        assert env.spent["cost"] == spent <= Fraction(budget)
+        # no component that was given up would have fitted in addition
+        for at in zip(*np.nonzero(executed != proposed), strict=True):
+            more = executed.copy()
+            more[at] = proposed[at]
+            assert spent - switches.price(0, executed) + switches.price(0, more) > Fraction(budget)
+        assert info["action_mask"].shape == mask.shape
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"ContinuousBudgetWrapper: expected a bound on the cost of actions, found none; pass cost_bound"),
+        ({"cost_bound": 1, "slack": -1}, r"slack: expected a number of at least 0 and less than 1, found -1"),
+        ({"cost_bound": 1, "margin": 1}, r"margin: expected a number of at least 0 and less than 1, found 1"),
+        ({"cost_bound": 1, "null_action": [2.0]}, r"null_action: expected an action of Box"),
+        ({"cost_bound": 1, "dead_start": "stop"}, r"dead_start: expected 'raise' or 'end', found 'stop'"),
+        ({"cost_bound": {"fuel": 1}}, r"cost_bound: expected limited resources \('cost'\), found 'fuel'"),
+        ({"cost_bound": 1, "step_cap": {"cots": 1}}, r"step_cap: .*found 'cots'; did you mean 'cost'\?"),
+        ({"cost_bound": 1, "layout": "rllib"}, r"layout: expected 'dict' or 'flat', as there are no masks for Box"),
+        ({"cost_bound": 1, "mask_in_observation": True}, r"mask_in_observation: expected False"),
+        ({"cost_bound": 1, "dead_end_reward": math.nan}, r"dead_end_reward: expected a finite number, or None"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        ContinuousBudgetWrapper(Motor(1), 1, **options)
+
+
+def test_wrong_spaces_and_actions() -> None:
+    with pytest.raises(
+        ModelError,
+        match=r"expected an action space Box, MultiDiscrete or MultiBinary, found Discrete.*use BudgetWrapper",
+    ):
+        ContinuousBudgetWrapper(gymnasium.make("CartPole-v1"), 1, cost_bound=1)
+    with pytest.raises(ModelError, match="ContinuousBudgetWrapper: expected a Gymnasium environment, found 3"):
+        ContinuousBudgetWrapper(3, 1, cost_bound=1)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="step_cap: expected a cap for each of 'a', 'b' by name"):
+        ContinuousBudgetWrapper(Motor(1), {"a": 1, "b": 1}, cost_bound=1, step_cap=1)
+    env = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1))
+    with pytest.raises(PolicyError, match="no episode"):
+        env.step(np.zeros(2, np.float32))
+    env.reset()
+    for wrong in (np.zeros(3, np.float32), [np.nan, 0.0], "fast", None, [np.inf, 0]):
+        with pytest.raises(PolicyError, match="finite numbers of shape"):
+            env.step(wrong)
+    env.step([0.0, 0.1])  # a refused action does not end the episode
+    with pytest.raises(ModelError, match="action_masks: expected MultiDiscrete or MultiBinary actions"):
+        env.action_masks()
+    switches = Switches(*SPACES[0])
+    several = ContinuousBudgetWrapper(switches, 1, cost_bound=switches.price)
+    several.reset()
+    for action in ([0, 0, 9], [0.5, 0, 0]):
+        with pytest.raises(PolicyError, match="an action of MultiDiscrete"):
+            several.step(action)
+
+
+def test_bounds_that_are_wrong() -> None:
+    env = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.01))
+    env.reset()
+    with pytest.raises(
+        PolicyError, match=r"step 0, cost of cost: expected at most about 0\.02.*found about 0\.2.*use a constant"
+    ):
+        env.step(np.ones(2, np.float32))
+    assert env.violations == 0  # the budget was kept nevertheless
+    with pytest.raises(PolicyError, match="an episode that ended with an error"):
+        env.step(np.zeros(2, np.float32))
+    nan = ContinuousBudgetWrapper(
+        Motor(2), 1, cost_bound=lambda observation, actions: np.full(len(actions), np.nan), vectorized=True
+    )
+    with pytest.raises(ModelError, match="cost_bound: expected numbers, found NaN"):
+        nan.reset()
+    shape = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=lambda observation, actions: np.zeros(7), vectorized=True)
+    with pytest.raises(ModelError, match=r"cost_bound: expected numbers of shape \(1, 1\), one row per action"):
+        shape.reset()
+    with pytest.raises(ModelError, match="weight: expected a finite number of at least 0, found -1"):
+        NormCost(-1)
+    with pytest.raises(ModelError, match="order: expected 1, 2 or infinity, found 3"):
+        NormCost(1, order=3)
+    with pytest.raises(ModelError, match="power: expected 1 or 2, found 3"):
+        NormCost(1, power=3)
+
+
+def test_forbidden_actions() -> None:
+    env = ContinuousBudgetWrapper(
+        Motor(1, 0), 1, cost=0, cost_bound=lambda observation, action: math.inf if action[0] > 0.5 else 0
+    )
+    env.reset()
+    assert env.step(np.ones(1, np.float32))[4]["executed_action"][0] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_the_negative_of_a_key_and_meters() -> None:
+    meter = CostMeter(Motor(2), cost="-reward_ctrl")
+    env = ContinuousBudgetWrapper(meter, 1, cost_bound=NormCost(0.1))
+    env.reset()
+    for _ in range(9):
+        env.step(np.ones(2, np.float32))
+    (episode,) = meter.episodes()
+    assert episode.steps == 9
+    assert 0.99 < episode.most["cost"] <= 1
+    assert meter.violations(1) == 0
+    assert meter.violations({"cost": 0.5}) == 1
+
+
+def test_float64_and_integers() -> None:
+    env = ContinuousBudgetWrapper(FloatMeter(Motor(2, dtype=np.float64)), 0.5, cost_bound=NormCost(0.1))
+    env.reset()
+    for _ in range(9):
+        env.step(np.ones(2))
+    assert 0.499 < env.spent["cost"] <= 0.5
+
+    class Steps(Motor):
+        def __init__(self) -> None:
+            super().__init__(1)
+            self.action_space = spaces.Box(-9, 9, (1,), np.int64)
+
+        def step(self, action: Any) -> Any:
+            return (*super().step(action)[:4], {"cost": abs(int(action[0]))})
+
+    whole = ContinuousBudgetWrapper(Steps(), 10, cost_bound=NormCost(order=1), slack=0, margin=0)
+    whole.reset()
+    taken = [int(whole.step(np.array([-4]))[4]["executed_action"][0]) for _ in range(4)]
+    assert taken == [-4, -4, -2, 0]
+
+
+def test_layouts_and_copies() -> None:
+    env = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1), layout="flat")
+    seen, _ = env.reset()
+    assert env.observation_space.contains(seen)
+    twin = pickle.loads(pickle.dumps(env))
+    for each in (env, twin):
+        seen = each.step(np.ones(2, np.float32))[0]
+        assert seen.shape == (4,)
+        assert seen[2] == pytest.approx(0.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "weight"), [("HalfCheetah-v5", 0.1), ("Ant-v5", 0.5), ("Swimmer-v5", 1e-4), ("Hopper-v5", 1e-3)]
+)
+@pytest.mark.parametrize("kind", ["norm", "function"])
+def test_the_control_cost_of_mujoco(name: str, weight: float, kind: str) -> None:
+    pytest.importorskip("mujoco")
+    meter = FloatMeter(gymnasium.make(name), "reward_ctrl", -1.0)
+    size = meter.action_space.shape[0]
+    budget = 20 * weight * size
+    bound = NormCost(weight) if kind == "norm" else (lambda seen, action: weight * float(np.sum(np.square(action))))
+    env = ContinuousBudgetWrapper(meter, budget, cost="-reward_ctrl", cost_bound=bound)
+    env.action_space.seed(1)
+    rng = np.random.default_rng(1)
+    env.reset(seed=1)
+    for _ in range(1500):
+        terminated, truncated = env.step(env.action_space.sample() * np.float32(rng.uniform()))[2:4]
+        if terminated or truncated:
+            env.reset()
+    assert meter.steps == 1500
+    assert 0.5 * budget < meter.most_float <= budget
+    assert meter.most <= Fraction(budget)
+    assert env.violations == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SAC", "TD3", "PPO"])
+def test_agents_of_stable_baselines_train(name: str) -> None:
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    pytest.importorskip("torch").set_num_threads(1)
+    meter = FloatMeter(Motor(3, steps=50))
+    env = ContinuousBudgetWrapper(meter, 2, cost_bound=NormCost(0.1), layout="flat")
+    short = {"n_steps": 128} if name == "PPO" else {"learning_starts": 100, "train_freq": 8, "gradient_steps": 2}
+    agent = getattr(stable_baselines3, name)("MlpPolicy", env, seed=0, device="cpu", **short)
+    agent.learn(600)
+    assert meter.steps >= 600
+    assert 1 < meter.most_float <= 2
+    assert meter.most <= 2
