@@ -32,7 +32,8 @@ PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md mkdocs.yml Makefile 
 #: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
 	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
-	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/learning/test_checkpoints.py \
+	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/gym/test_continuous.py \
+	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
 .PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-targets docs schema images paper clean
@@ -68,7 +69,7 @@ $(READY): pyproject.toml constraints.txt
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
 	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
-	$(call install,dev bench rl envs ray)
+	$(call install,dev bench rl envs ray pettingzoo)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)

@@ -17,6 +17,13 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = [
     pytest.param("q_learning", ["--episodes", "150"], (), id="q_learning"),
     pytest.param("maskable_ppo", ["--steps", "1024"], ("sb3_contrib",), id="maskable_ppo", marks=pytest.mark.slow),
+    pytest.param(
+        "continuous",
+        ["--agent", "PPO", "--steps", "6144"],
+        ("stable_baselines3",),
+        id="continuous",
+        marks=pytest.mark.slow,
+    ),
     pytest.param("minecart", ["--episodes", "40"], ("mo_gymnasium",), id="minecart", marks=pytest.mark.slow),
 ]
 

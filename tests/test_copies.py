@@ -144,6 +144,9 @@ MADE: dict[str, Callable[[], Any]] = {
     "empirical cost bound": lambda: solvent.gym.EmpiricalCostBound(unseen=0),
 }
 
+if not hasattr(gymnasium.vector, "AutoresetMode"):  # since Gymnasium 1.1
+    del MADE["vector wrapper"]
+
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda thing: pickle.loads(pickle.dumps(thing)),
     "copy": copy.copy,

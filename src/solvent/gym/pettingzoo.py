@@ -209,8 +209,26 @@ class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore
 
     Examples
     --------
-    >>> from pettingzoo.classic import rps_v2  # doctest: +SKIP
-    >>> env = ParallelBudgetWrapper(rps_v2.parallel_env(), budget=5, cost_bound=[0, 1, 2])  # doctest: +SKIP
+    >>> from gymnasium.spaces import Discrete
+    >>> from pettingzoo import ParallelEnv
+    >>> class Pair(ParallelEnv):
+    ...     metadata = {"name": "pair"}
+    ...     possible_agents = ["a", "b"]
+    ...     def observation_space(self, agent):
+    ...         return Discrete(1)
+    ...     def action_space(self, agent):
+    ...         return Discrete(3)
+    ...     def reset(self, seed=None, options=None):
+    ...         self.agents = ["a", "b"]
+    ...         return {"a": 0, "b": 0}, {"a": {}, "b": {}}
+    ...     def step(self, actions):
+    ...         no = {"a": False, "b": False}
+    ...         return {"a": 0, "b": 0}, {"a": 1.0, "b": 1.0}, no, no, {"a": {}, "b": {}}
+    >>> env = ParallelBudgetWrapper(Pair(), budget=5, cost_bound=[0, 1, 2], shared=True)
+    >>> observations, infos = env.reset()
+    >>> observations, rewards, terminations, truncations, infos = env.step({"a": 2, "b": 1})
+    >>> infos["a"]["remaining"], infos["a"]["action_mask"]  # each may take half of what remains
+    (2.0, array([1, 1, 0], dtype=int8))
     """
 
     def __init__(
@@ -342,12 +360,12 @@ class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused
     ) -> None:
         super().__init__(env)
         if isinstance(cost, str):
-            raise ModelError(
-                "cost", "a function of (agent, observation, action), as info is of a later time", quote(cost)
-            )
+            hint = "the info of an agent may belong to a later step"
+            raise ModelError("cost", "a function of (agent, observation, action)", quote(cost), hint)
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
         self._stopped: list[Any] | None = None  # agents that are left after a dead end
         self._mask: NDArray[np.bool_] | None = None
+        self._told: dict[Any, dict[str, Any]] = {}
 
     @property
     def spent(self) -> dict[Any, Fraction]:
@@ -381,11 +399,7 @@ class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused
     @property
     def infos(self) -> dict[Any, Any]:
         """Information for each agent, with the mask of the one whose turn it is."""
-        found = dict(self.env.infos)
-        agent = self.agent_selection
-        if agent in found:
-            found[agent] = self._accounts.tell(agent, found[agent], self.action_mask(), self._stopped is not None)
-        return found
+        return {**self.env.infos, **self._told}
 
     def action_mask(self) -> NDArray[np.bool_]:
         """Return which actions are safe for the agent whose turn it is; all True if none will be executed."""
@@ -408,16 +422,18 @@ class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused
 
     def _look(self) -> None:
         """Compute the mask of the agent whose turn it is; end the episode if no action is safe."""
-        self._mask = None
+        self._mask, self._told = None, {}
         if not self.env.agents:
             return
         agent = self.env.agent_selection
-        if self.env.terminations[agent] or self.env.truncations[agent]:
-            return
-        masks = self._accounts.masks({agent: self.env.observe(agent)}, self.env.infos)
-        self._mask = masks[agent]
-        if not self._mask.any():
-            self._mask, self._stopped = None, list(self.env.agents)
+        if not (self.env.terminations[agent] or self.env.truncations[agent]):
+            self._mask = self._accounts.masks({agent: self.env.observe(agent)}, self.env.infos)[agent]
+            if not self._mask.any():
+                self._mask, self._stopped = None, list(self.env.agents)
+        stopped = self._stopped is not None
+        for each in self._stopped or [agent]:
+            mask = np.zeros(int(self._accounts.spaces[each].n), bool) if self._mask is None else self._mask
+            self._told[each] = self._accounts.tell(each, self.env.infos[each], mask, stopped)
 
     def step(self, action: Any) -> None:
         """Take a safe action for the agent whose turn it is; None if it has ended.

@@ -40,6 +40,23 @@ _PASSING = frozenset(
         ),
         _WRAPPERS + "stateful_reward.NormalizeReward",
         _WRAPPERS + "transform_observation.AddRenderObservation",
+        # the same in Gymnasium 0.28 and 0.29, where each wrapper has its own module
+        *(
+            _WRAPPERS + name
+            for name in (
+                "time_limit.TimeLimit",
+                "env_checker.PassiveEnvChecker",
+                "order_enforcing.OrderEnforcing",
+                "record_episode_statistics.RecordEpisodeStatistics",
+                "render_collection.RenderCollection",
+                "record_video.RecordVideo",
+                "human_rendering.HumanRendering",
+                "frame_stack.FrameStack",
+                "time_aware_observation.TimeAwareObservation",
+                "normalize.NormalizeObservation",
+                "normalize.NormalizeReward",
+            )
+        ),
         "stable_baselines3.common.monitor.Monitor",
     ]
 )
