@@ -10,9 +10,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from bench.training import plot
-from bench.training.methods import METHODS, ROLLOUT, Method, Size, settings
+from bench.training.methods import METHODS, ROLLOUT, Method, Size, settings, training_jobs
 from bench.training.run import ROOT
-from bench.training.tabular import LEARNERS, OPTIONS, SIZES
+from bench.training.tabular import LEARNERS, OPTIONS, SIZES, learning_jobs
 from bench.training.tasks import TASKS, Task
 from solvent.core.files import write_atomically
 from solvent.plot.files import save
@@ -162,9 +162,11 @@ def _versions(records: list[Record]) -> str:
 
 def _status(records: list[Record], size: Size) -> str:
     done = sum("error" not in record for record in records)
+    jobs = len(training_jobs(size)) + len(learning_jobs(size))
     text = (
         f"{size.seeds} seeds; {size.steps:,} training steps ({size.sac_steps:,} for SAC) and {size.evaluation} "
-        f"evaluation episodes per seed; {size.episodes:,} episodes of the tabular learners; {done:,} runs recorded."
+        f"evaluation episodes per seed; {size.episodes:,} episodes of the tabular learners; {done:,} of {jobs:,} runs "
+        "recorded."
     )
     if size.name == "quick":
         return (

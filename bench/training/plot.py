@@ -30,6 +30,7 @@ LEARNER_LINES: dict[str, dict[str, Any]] = {
     "node": {"color": style.SKY},
     "theory": {"color": style.GRAY, "linestyle": "--"},
     "q": {"color": style.VERMILLION, "linestyle": "--"},
+    "ucb-q": {"color": style.GREEN, "linestyle": "--"},
 }
 #: Quantiles that bound a band.
 BAND = (0.1, 0.9)

@@ -31,13 +31,15 @@ LEARNERS = {
     "node": "solvent.learn, by node",
     "theory": "UCBVI by node, as in the paper",
     "q": "Q-learning by node",
+    "ucb-q": "optimistic Q-learning by node",
 }
 SIZES = {"fuel_grid(3)": 3, "fuel_grid(5)": 5}
 OPTIONS: dict[str, dict[str, Any]] = {
     "pooled": {"pool": True, "bonus": "practical"},
     "node": {"pool": False, "bonus": "practical"},
     "theory": {"pool": False, "bonus": "theory"},
-    "q": {"explore": 0.5, "exponent": 0.6, "least_step_size": 0.02},
+    "q": {"explore": 0.5, "bonus": 0.0},
+    "ucb-q": {"explore": 0.0, "bonus": 0.02},
 }
 #: Number of episodes at which policies are evaluated, from 10.
 GROWTH = 1.6
@@ -97,13 +99,27 @@ def metered(model: CMDP) -> Meter:
 
 
 class QLearner:
-    """One-step Q-learning whose states are nodes: the step, the state and what remains."""
+    """One-step Q-learning whose states are nodes: the step, the state and what remains.
 
-    def __init__(self, model: CMDP, env: Any, seed: int, explore: float, exponent: float, least_step_size: float):
+    Parameters
+    ----------
+    model : CMDP
+        Its horizon and budget are used, not its probabilities.
+    env : gymnasium.Env
+        The environment with masks.
+    seed : int
+    explore : float
+        Probability of a random safe action in the first episode; it decreases linearly to 0.
+    bonus : float
+        Factor of the bonus of Q-learning with UCB (Jin et al. 2018). If 0, values start at 0 and there is no bonus;
+        else they start at the number of steps left.
+    """
+
+    def __init__(self, model: CMDP, env: Any, seed: int, explore: float, bonus: float) -> None:
         self._model, self._env = model, env
         self._rng = np.random.default_rng(seed)
-        self._explore, self._exponent, self._least = explore, exponent, least_step_size
-        self._value: Any = defaultdict(lambda: np.zeros(env.action_space.n))
+        self._explore, self._bonus = explore, bonus
+        self._value: dict[Any, Any] = {}
         self._visits: Any = defaultdict(lambda: np.zeros(env.action_space.n, int))
         self._masks: dict[Any, Any] = {}
         self._played = 0
@@ -121,14 +137,26 @@ class QLearner:
                 observation, reward, terminated, truncated, info = self._env.step(action)
                 over = terminated or truncated
                 then = np.flatnonzero(info["action_mask"])
-                later = 0.0 if over or not len(then) else self._value[self._node(observation)][then].max()
-                self._visits[node][action] += 1
-                size = max(self._visits[node][action] ** -self._exponent, self._least)
-                self._value[node][action] += size * (reward + later - self._value[node][action])
+                later = 0.0 if over or not len(then) else self._values(self._node(observation))[then].max()
+                self._learn(node, action, reward + later)
             self._played += 1
 
+    def _learn(self, node: Any, action: int, target: float) -> None:
+        horizon = self._model.horizon
+        self._visits[node][action] += 1
+        count = self._visits[node][action]
+        size = (horizon + 1) / (horizon + count) if self._bonus else max(count**-0.6, 0.02)
+        target = min(target + self._bonus * (horizon**3 / count) ** 0.5, horizon - node[0])
+        self._values(node)[action] += size * (target - self._values(node)[action])
+
+    def _values(self, node: Any) -> Any:
+        if node not in self._value:
+            first = float(self._model.horizon - node[0]) if self._bonus else 0.0
+            self._value[node] = np.full(self._env.action_space.n, first)
+        return self._value[node]
+
     def _best(self, node: Any, mask: Any) -> int:
-        values = self._value[node][mask]
+        values = self._values(node)[mask]
         return int(self._rng.choice(mask[values == values.max()]))
 
     def _node(self, observation: Any) -> tuple[int, int, float]:
@@ -141,7 +169,7 @@ class QLearner:
         def act(step: int, state: int, spent: Fraction) -> int:
             node = (step, state, float(limit.upper - spent))
             mask = self._masks.get(node)
-            return otherwise(step, state, spent) if mask is None else int(mask[np.argmax(self._value[node][mask])])
+            return otherwise(step, state, spent) if mask is None else int(mask[np.argmax(self._values(node)[mask])])
 
         return act
 
@@ -151,7 +179,9 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     model = problem(job["task"])
     best = solvent.solve(model)
     meter, points = metered(model), counts(job["steps"])
-    values = _q_values(job, model, meter, points) if job["method"] == "q" else _values(job, model, meter, points)
+    values = (
+        _q_values(job, model, meter, points) if job["method"] in ("q", "ucb-q") else _values(job, model, meter, points)
+    )
     episodes = meter.read()
     return {
         "episodes": points,
