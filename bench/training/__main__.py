@@ -35,7 +35,11 @@ def main() -> int:
     with only_one(path):
         records = Records(path)
         if not given.render:
-            run_all(chosen, records, given.workers, _report)
+            try:
+                run_all(chosen, records, given.workers, _report)
+            except KeyboardInterrupt:
+                print(f"interrupted; what is finished is in {path}, and the same command continues")
+                return 130
     found = [record for job in jobs if (record := records.find(job)) is not None]
     print(page.tables(found, size))
     if given.page:
