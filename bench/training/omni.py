@@ -18,6 +18,8 @@ import numpy as np
 from bench.training.measure import results
 from bench.training.tasks import TASKS, probe
 
+#: Prefix of the names of tasks in OmniSafe, which has environments of its own with the names of Gymnasium's.
+PREFIX = "Metered-"
 PACKAGES = ("omnisafe", "gymnasium", "numpy", "torch", "mujoco")
 
 
@@ -39,10 +41,10 @@ def load() -> Any:
 
         need_auto_reset_wrapper = True
         need_time_limit_wrapper = False
-        _support_envs: ClassVar[list[str]] = list(TASKS)
+        _support_envs: ClassVar[list[str]] = [PREFIX + name for name in TASKS]
 
         def __init__(self, env_id: str, num_envs: int = 1, device: Any = "cpu", **_: Any) -> None:
-            self._num_envs, self._task = num_envs, TASKS[env_id]
+            self._num_envs, self._task = num_envs, TASKS[env_id.removeprefix(PREFIX)]
             self._inner, self.meter = self._task.make()
             inner = self._inner.action_space
             if self._task.discrete:
@@ -97,7 +99,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
             },
             "logger_cfgs": {"use_wandb": False, "use_tensorboard": False, "log_dir": folder},
         }  # fmt: skip
-        agent = omnisafe.Agent(job["method"], job["task"], custom_cfgs=configuration)
+        agent = omnisafe.Agent(job["method"], PREFIX + job["task"], custom_cfgs=configuration)
         adapter, actor = agent.agent._env, agent.agent._actor_critic.actor
         meter = adapter._env.meter
         meter.reset_finishes = job["method"] == "PPOEarlyTerminated"
