@@ -32,14 +32,14 @@ def main() -> int:
     chosen = [job for job in jobs if not given.only or {job["task"], job["method"]} & set(given.only)]
     if not chosen:
         sys.exit(f"no environment, problem or method is named {' or '.join(given.only)}")
-    with only_one(path):
-        records = Records(path)
-        if not given.render:
+    if not given.render:
+        with only_one(path):
             try:
-                run_all(chosen, records, given.workers, _report)
+                run_all(chosen, Records(path), given.workers, _report)
             except KeyboardInterrupt:
                 print(f"interrupted; what is finished is in {path}, and the same command continues")
                 return 130
+    records = Records(path)
     found = [record for job in jobs if (record := records.find(job)) is not None]
     print(page.tables(found, size))
     if given.page:

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
 from bench.training import plot
 from bench.training.methods import METHODS, ROLLOUT, Method, Size, settings, training_jobs
 from bench.training.run import ROOT
@@ -34,12 +36,16 @@ def broken_promises(records: Iterable[Record]) -> list[str]:
 
 
 def differing_probes(records: Iterable[Record]) -> list[str]:
-    """Return the tasks whose environments behave differently in the two installations."""
-    probes: dict[str, set[str]] = {}
+    """Return the tasks whose environments behave differently in the two installations, beyond rounding in float32."""
+    probes: dict[str, list[list[float]]] = {}
     for record in records:
         if "probe" in record:
-            probes.setdefault(record["task"], set()).add(json.dumps(record["probe"]))
-    return [task for task, found in probes.items() if len(found) > 1]
+            probes.setdefault(record["task"], []).append(record["probe"])
+    return [
+        task
+        for task, found in probes.items()
+        if not all(len(each) == len(found[0]) and np.allclose(each, found[0], rtol=1e-5, atol=1e-5) for each in found)
+    ]
 
 
 def select(records: Iterable[Record], task: str, method: str) -> list[Record]:
@@ -163,10 +169,10 @@ def _versions(records: list[Record]) -> str:
 def _status(records: list[Record], size: Size) -> str:
     done = sum("error" not in record for record in records)
     jobs = len(training_jobs(size)) + len(learning_jobs(size))
+    seeds = f"{'' if done == jobs else 'up to '}{size.seeds} seeds"
     text = (
-        f"{size.seeds} seeds; {size.steps:,} training steps ({size.sac_steps:,} for SAC) and {size.evaluation} "
-        f"evaluation episodes per seed; {size.episodes:,} episodes of the tabular learners; {done:,} of {jobs:,} runs "
-        "recorded."
+        f"{seeds}; {size.steps:,} training steps ({size.sac_steps:,} for SAC) and {size.evaluation} evaluation "
+        f"episodes per seed; {size.episodes:,} episodes of the tabular learners; {done:,} of {jobs:,} runs recorded."
     )
     if size.name == "quick":
         return (
@@ -192,7 +198,8 @@ def text(records: list[Record], size: Size) -> str:
     same = (
         f"The environments {', '.join(differing)} do not behave the same in the two installations."
         if differing
-        else "A fixed sequence of actions gives the same observations, rewards and costs in both installations."
+        else "A fixed sequence of actions gives the same observations, rewards and costs in both installations, "
+        "up to rounding in float32."
     )
     penalties = (f"{task.penalties[0]:g} or {task.penalties[1]:g} ({task.name})" for task in TASKS.values())
     return TEMPLATE.read_text(encoding="utf-8").format(

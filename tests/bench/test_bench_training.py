@@ -209,6 +209,8 @@ def test_differing_environments_are_named():
     (job, *_) = training_jobs(QUICK)
     records = [{**fake(job), "probe": [1.0]}, {**fake(job), "probe": [2.0]}]
     assert page.differing_probes(records) == ["CartPole-v1"]
+    assert page.differing_probes([{**records[0], "probe": [1.000001]}, records[0]]) == []
+    assert page.differing_probes([{**records[0], "probe": [1.0, 1.0]}, records[0]]) == ["CartPole-v1"]
     assert "The environments CartPole-v1 do not behave the same" in page.text(records, QUICK)
 
 
