@@ -109,6 +109,8 @@ def test_whole_solutions(kind: str) -> None:
             )
         except SolventError:
             continue
+        if expected.status == "limit":
+            continue
         found = solvent.solve(model, budget, method="reduction", engine=engine_of(3), **drawn.given)
         same_solution(found, expected)
         solved += expected.status == "optimal"

@@ -22,31 +22,15 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
-from solvent.solvers.bounds.arrays import Bounds, LimitArrays
+from solvent.solvers.bounds.arrays import ArraySource, Bounds, LimitArrays
 
 
-class Divisible(Protocol):
-    """A problem that can be divided into parts: its model, and the arrays that kernels take."""
+class Divisible(ArraySource, Protocol):
+    """A problem that can be divided into parts."""
 
     @property
     def model(self) -> CMDP:
         """The model."""
-
-    @property
-    def arrays(self) -> ModelArrays:
-        """Its rows and outcomes."""
-
-    @property
-    def costs(self) -> TickCosts:
-        """Costs of all outcomes."""
-
-    @property
-    def limits(self) -> LimitArrays:
-        """Limits after each step."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """Bounds on the amounts at each step and state."""
 
 
 @dataclass(frozen=True)

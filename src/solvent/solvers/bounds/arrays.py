@@ -1,11 +1,13 @@
-"""Named tuples of arrays that the kernels of bounds take and write."""
+"""Named tuples of arrays that the kernels of bounds take and write, and what has them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from solvent.solvers.arrays import ModelArrays, TickCosts
 
 
 class Bounds(NamedTuple):
@@ -26,3 +28,23 @@ class LimitArrays(NamedTuple):
 
     upper_HD: NDArray[np.int64]
     lower_HD: NDArray[np.int64]
+
+
+class ArraySource(Protocol):
+    """What steps are computed from: the arrays of a problem, or of a part of its states."""
+
+    @property
+    def arrays(self) -> ModelArrays:
+        """Rows and outcomes."""
+
+    @property
+    def costs(self) -> TickCosts:
+        """Costs of all outcomes."""
+
+    @property
+    def limits(self) -> LimitArrays:
+        """Limits after each step."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds on the amounts at each step and state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from solvent.model.cmdp import CMDP
 from solvent.model.lattice import Lattice
 from solvent.policy.locate import COLLAPSED
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
-from solvent.solvers.bounds.arrays import Bounds, LimitArrays
+from solvent.solvers.bounds.arrays import ArraySource, Bounds, LimitArrays
 from solvent.solvers.bounds.kernels import fill_row_bounds
 from solvent.solvers.outcomes.pooling import independent_rows
 from solvent.solvers.reduction.arrays import LayerBounds, LayerNodes, NodeIndex
@@ -118,27 +118,7 @@ class StepArrays:
         return self.grid.index(layer, self.bounds, h, self.monitor.halt)
 
 
-class StepSource(Protocol):
-    """What bounds of rows are computed from: the arrays of a problem, or of a part of its states."""
-
-    @property
-    def arrays(self) -> ModelArrays:
-        """Rows and outcomes."""
-
-    @property
-    def costs(self) -> TickCosts:
-        """Costs of all outcomes."""
-
-    @property
-    def limits(self) -> LimitArrays:
-        """Limits after each step."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """Bounds on the amounts at each step and state."""
-
-
-def layer_bounds(source: StepSource, h: int, row_indptr: NDArray[np.int64]) -> LayerBounds:
+def layer_bounds(source: ArraySource, h: int, row_indptr: NDArray[np.int64]) -> LayerBounds:
     """Return the rows of a step, which `row_indptr` assigns to states, and the amounts for which each is safe."""
     row_indptr, limits, bounds = read_only(row_indptr), source.limits, source.bounds
     shape = (int(row_indptr[-1] - row_indptr[0]), source.costs.cost_OD.shape[1])
