@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from solvent.formats.files import load_model
     from solvent.learning.learn import learn
     from solvent.learning.result import LearnProgress, LearnResult
+    from solvent.learning.seeds import learn_seeds
     from solvent.model import instances
     from solvent.model.budget import Budget
     from solvent.model.build import Builder
@@ -130,6 +131,7 @@ _HOME = {
     "gym": "solvent.gym",
     "instances": "solvent.model.instances",
     "learn": "solvent.learning.learn",
+    "learn_seeds": "solvent.learning.seeds",
     "learning": "solvent.learning",
     "load_model": "solvent.formats.files",
     "load_policy": "solvent.policy.files",
@@ -214,6 +216,7 @@ __all__ = [
     "gym",
     "instances",
     "learn",
+    "learn_seeds",
     "learning",
     "load_model",
     "load_policy",
