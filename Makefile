@@ -32,7 +32,7 @@ PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md mkdocs.yml Makefile 
 #: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
 	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
-	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/gym/test_continuous.py \
+	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/gym/test_continuous_actions.py \
 	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
