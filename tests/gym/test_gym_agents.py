@@ -139,6 +139,7 @@ def test_the_ledger_sees_what_ppo_does_without_the_wrapper() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_one_thread")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns of fork where threads run
+@pytest.mark.filterwarnings("ignore:os.fork", "ignore::pytest.PytestUnraisableExceptionWarning")  # JAX, if it is loaded
 def test_maskable_ppo_in_other_processes() -> None:
     pytest.importorskip("sb3_contrib")
     from sb3_contrib import MaskablePPO

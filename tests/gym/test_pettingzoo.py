@@ -6,6 +6,7 @@ import itertools
 import pickle
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -13,11 +14,14 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
-from pettingzoo.test import api_test, parallel_api_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from solvent.errors import ModelError, PolicyError, SolventError
 from solvent.gym.pettingzoo import AECBudgetWrapper, ParallelBudgetWrapper
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of its own environments, if pygame is installed
+    from pettingzoo.test import api_test, parallel_api_test
 
 PRICES = {"a": [0, 1, 2], "b": [Fraction(1, 3), 3], "c": [0, "0.1", 5, 1]}
 
