@@ -188,14 +188,15 @@ def test_solve_many_with_one_model(engine: RayEngine) -> None:
 
 
 def test_learn_seeds(remote: dict[str, str]) -> None:
-    here = solvent.learn_seeds(MODEL, range(4), epsilon=0.5)
-    there = solvent.learn_seeds(MODEL, range(4), epsilon=0.5, jobs=2, **remote)
+    gap = instances.markov_gap()
+    here = solvent.learn_seeds(gap, range(4), epsilon=0.5)
+    there = solvent.learn_seeds(gap, range(4), epsilon=0.5, jobs=2, **remote)
     for mine, yours in zip(here, there, strict=True):
         assert mine.history == yours.history
         np.testing.assert_array_equal(mine.returns, yours.returns)
         assert mine.policy == yours.policy
     with pytest.raises(ModelError, match=r"^seeds\[0\]: epsilon: "):
-        solvent.learn_seeds(MODEL, range(4), epsilon=-1, **remote)
+        solvent.learn_seeds(gap, range(4), epsilon=-1, **remote)
 
 
 def test_simulate(remote: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
