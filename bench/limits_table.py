@@ -114,7 +114,7 @@ def by_spent(step: int, state: Any, spent: Any) -> Any:
 
 def campaign() -> CMDP:
     """Return the example with continuous costs."""
-    return solvent.load_model(Path(__file__).parents[1] / "examples" / "campaign.yaml")
+    return solvent.examples.load("campaign")
 
 
 @dataclass(frozen=True)

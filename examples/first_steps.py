@@ -13,14 +13,13 @@ from rich.table import Table
 
 import solvent
 
-HERE = Path(__file__).parent
 OUT = Path("out")
 
 
 def main() -> None:
     console = Console()
     console.rule("The problem")
-    model = solvent.load_model(HERE / "delivery-van.yaml")
+    model = solvent.examples.load("delivery-van")
     console.print(model.description)
     console.print(model.describe())
 

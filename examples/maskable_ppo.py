@@ -1,6 +1,6 @@
 """MaskablePPO with a budget that is never exceeded, compared with PPO and a penalty.
 
-The delivery van of `delivery-van.yaml`: seven places, roads whose fuel use depends on traffic, and a tank of 30. The
+The delivery van of `solvent.examples`: seven places, roads whose fuel use depends on traffic, and a tank of 30. The
 wrapper's masks come from the model, so every action that they allow is safe. The agents are those of Stable-Baselines3,
 unchanged. Requires the extra `rl`.
 """
@@ -8,7 +8,6 @@ unchanged. Requires the extra `rl`.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -19,8 +18,6 @@ from stable_baselines3 import PPO
 
 import solvent
 import solvent.gym
-
-HERE = Path(__file__).parent
 
 
 def run(algorithm: Any, env: gymnasium.Env[Any, Any], meter: Meter, steps: int, seed: int) -> tuple[Tally, Tally]:
@@ -48,7 +45,7 @@ def main(argv: list[str] | None = None) -> dict[str, tuple[Tally, Tally]]:
     parser.add_argument("--penalty", type=float, default=2.0, help="penalty per unit over budget")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)  # more threads slow down such small networks
-    model = solvent.load_model(HERE / "delivery-van.yaml")
+    model = solvent.examples.load("delivery-van")
     tank = model.budget["fuel"].upper
     # PPO has no masks, so an action that is not available is replaced by the first available one
     meters = [Meter(solvent.gym.ModelEnv(model, fallback="first"), tank) for _ in range(2)]

@@ -1,14 +1,13 @@
 """RLlib with a budget that is never exceeded: PPO with RLlib's own module for action masks.
 
 `layout="rllib"` gives observations with the keys "observations" and "action_mask" (float32), as RLlib's
-`ActionMaskingTorchRLModule` expects. The model is the delivery van of `delivery-van.yaml`, with its tank of 30.
+`ActionMaskingTorchRLModule` expects. The model is the delivery van of `solvent.examples`, with its tank of 30.
 Requires RLlib and torch (`pip install "ray[rllib]" torch`).
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -20,7 +19,7 @@ from ray.tune.registry import register_env
 import solvent
 import solvent.gym
 
-MODEL = Path(__file__).parent / "delivery-van.yaml"
+MODEL = solvent.examples.path("delivery-van")
 
 
 def make(_: Any = None) -> solvent.gym.BudgetWrapper:

@@ -2,14 +2,13 @@
 
 `layout="pettingzoo"` gives observations with the keys "observation" and "action_mask", which TorchRL reads into
 tensors. The policy samples from `MaskedCategorical`, so it never proposes an unsafe action, and the wrapper never
-executes one. The model is the delivery van of `delivery-van.yaml`, with its tank of 30.
+executes one. The model is the delivery van of `solvent.examples`, with its tank of 30.
 Requires torchrl (`pip install torchrl`).
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -22,7 +21,6 @@ from torchrl.objectives.value import GAE
 import solvent
 import solvent.gym
 
-HERE = Path(__file__).parent
 #: Rewards are divided by this for training.
 SCALE = 20.0
 
@@ -45,7 +43,7 @@ def main(argv: list[str] | None = None) -> solvent.gym.Evaluation:
     options = parser.parse_args(argv)
     torch.manual_seed(options.seed)
     torch.set_num_threads(1)  # more threads slow down such small networks
-    model = solvent.load_model(HERE / "delivery-van.yaml")
+    model = solvent.examples.load("delivery-van")
     wrapped = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(model), layout="pettingzoo")
     env = GymWrapper(wrapped, categorical_action_encoding=True)
     env.set_seed(options.seed)

@@ -26,7 +26,7 @@ from solvent.solvers.reduction import layers as reduction
 from test_examples import OPTIMA, moved
 
 INFEASIBLE = -math.inf
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 #: The reduction on a grid and by hashing, the paper's plain layers, frontiers as they come and as points only.
 #: Ways to force a method to work in another way, by the method that they are a way of.
 VARIANTS = {"hash": "reduction", "plain": "reduction", "points": "frontier"}

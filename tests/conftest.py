@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import effort  # found in this folder
 from clusters import cluster, engine, remote  # noqa: F401  # fixtures
+from solvent import examples
 
 # a shell starts background jobs with Ctrl-C ignored, and tests of interrupts need Python's own handler
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-EXAMPLES = Path(__file__).parents[1] / "examples"
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
@@ -44,8 +44,8 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with all example models in it."""
-    for file in EXAMPLES.glob("*.yaml"):
-        shutil.copy(file, tmp_path)
+    for name in examples.names():
+        shutil.copy(examples.path(name), tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

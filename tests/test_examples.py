@@ -22,7 +22,7 @@ import yaml
 import solvent
 from solvent.model.budget import resolve
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 
 INFEASIBLE = -math.inf
@@ -332,7 +332,7 @@ def test_the_campaign_is_continuous_and_bounded():
 def test_the_robot_is_written_by_its_function(tmp_path, monkeypatch):
     from solvent.cli import main
 
-    monkeypatch.chdir(EXAMPLES.parent)
+    monkeypatch.chdir(Path(__file__).parents[1])
     assert main(["convert", "examples/robot.py:make_model", str(tmp_path / "robot.yaml"), "--json"]) == 0
     written = (tmp_path / "robot.yaml").read_text(encoding="utf-8")
     shipped = (EXAMPLES / "robot.yaml").read_text(encoding="utf-8").splitlines(keepends=True)

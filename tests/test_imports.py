@@ -20,7 +20,7 @@ RANKS = [
     ["core"],
     ["model"],
     ["formats"],
-    ["policy"],
+    ["examples", "policy"],
     ["verification"],
     ["solvers"],
     ["baselines", "learning", "gym"],

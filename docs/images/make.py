@@ -14,7 +14,6 @@ import solvent
 from solvent import instances, plot
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent.parent / "examples"
 
 
 def tutorial() -> solvent.CMDP:
@@ -41,7 +40,7 @@ def truck() -> solvent.CMDP:
 
 def pictures() -> Iterator[tuple[str, Any]]:
     """Yield the name and the Axes of each figure."""
-    van = solvent.load_model(EXAMPLES / "delivery-van.yaml")
+    van = solvent.examples.load("delivery-van")
     policy = solvent.solve(van).policy
     yield "van-frontier", plot.frontier(solvent.frontier(van, max_budget=60), budget=30)
     yield "van-remaining", plot.frontier(solvent.frontier(van, vary="remaining"))

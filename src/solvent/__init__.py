@@ -33,7 +33,7 @@ from solvent.errors import (
 )
 
 if TYPE_CHECKING:
-    from solvent import baselines, gym, learning, plot
+    from solvent import baselines, examples, gym, learning, plot
     from solvent.baselines.compare import Comparison, compare
     from solvent.core.loading import LoadLimits
     from solvent.core.progress import ProgressSink
@@ -126,6 +126,7 @@ _HOME = {
     "compare": "solvent.baselines.compare",
     "derandomize": "solvent.policy.derandomize",
     "distribution": "solvent.model.distributions",
+    "examples": "solvent.examples",
     "explain": "solvent.solvers.explain",
     "frontier": "solvent.solvers.every_budget",
     "gym": "solvent.gym",
@@ -146,7 +147,7 @@ _HOME = {
 }
 
 #: Names that are modules themselves.
-_MODULES = ("baselines", "gym", "instances", "learning", "plot")
+_MODULES = ("baselines", "examples", "gym", "instances", "learning", "plot")
 
 __all__ = [
     "CMDP",
@@ -211,6 +212,7 @@ __all__ = [
     "compare",
     "derandomize",
     "distribution",
+    "examples",
     "explain",
     "frontier",
     "gym",

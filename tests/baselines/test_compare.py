@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from solvent.errors import ProgramError
 from solvent.model import instances
 from solvent.verification.finite import verify_within
 
-VAN = Path(__file__).parents[2] / "examples" / "delivery-van.yaml"
+VAN = solvent.examples.path("delivery-van")
 
 
 def masked(table: str) -> str:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import solvent
 from solvent.cli import main
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
 #: Set it to rewrite the golden files: UPDATE_GOLDEN=1 pytest tests/cli
 UPDATE = "UPDATE_GOLDEN"

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -135,11 +134,6 @@ def test_places_where_no_folder_can_be(place: str, empty: Path) -> None:
     assert f"error: --into {place}\n  expected  a folder that can be created" in done.err
 
 
-def test_the_model_comes_with_the_package() -> None:
-    shipped = files("solvent.cli").joinpath("delivery-van.yaml").read_bytes()
-    assert shipped == (EXAMPLES / "delivery-van.yaml").read_bytes(), "copy the example into the package"
-
-
 def installed(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the package as after an installation: no repository, an empty home, no compiled kernels."""
     site, home = tmp_path / "site", tmp_path / "home"
@@ -154,7 +148,7 @@ def installed(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_package_needs_no_repository(tmp_path: Path) -> None:
-    done = installed(tmp_path, "info", "--json", str(tmp_path / "site" / "solvent" / "cli" / "delivery-van.yaml"))
+    done = installed(tmp_path, "info", "--json", "delivery-van")
     assert json.loads(done.stdout)["model"]["name"] == "delivery-van"
     assert done.stderr == ""
 

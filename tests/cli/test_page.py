@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from shell import EXAMPLES, ROOT, run
+from shell import ROOT, run
 
 from solvent.cli import demo
 
@@ -29,7 +29,7 @@ def test_there_are_lines_to_run() -> None:
 
 
 def test_every_line_runs(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "_EPISODES", 2000)
     for line in LINES:
@@ -63,6 +63,7 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         "compare": "covering.yaml",
         "learn": "delivery-van.yaml --max-episodes 10",
         "convert": "delivery-van.yaml van.npz",
+        "examples": "",
         "demo": "",
         "paper": "precision --quick --jobs 1",
         "warmup": "",

@@ -201,7 +201,7 @@ def test_learn_seeds(remote: dict[str, str]) -> None:
 
 def test_simulate(remote: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "_BATCH", 1000)
-    van = solvent.load_model(Path(__file__).parents[2] / "examples" / "delivery-van.yaml")
+    van = solvent.examples.load("delivery-van")
     policy = solvent.solve(van).policy
     here = solvent.simulate(van, policy, 12_345, seed=4)
     there = solvent.simulate(van, policy, 12_345, seed=4, **remote)
@@ -254,7 +254,7 @@ def test_solve_and_frontier(engine: RayEngine) -> None:
 
 
 def test_the_size_of_a_tank(engine: RayEngine) -> None:
-    van = solvent.load_model(Path(__file__).parents[2] / "examples" / "delivery-van.yaml")
+    van = solvent.examples.load("delivery-van")
     here, there = solvent.frontier(van, "fuel"), solvent.frontier(van, "fuel", engine="ray")
     assert here.budgets == there.budgets
     np.testing.assert_array_equal(here.values, there.values)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given
 
 from effort import draws
 from make_models import models
-from solvent import CMDP
+from solvent import CMDP, examples
 from solvent.formats.documents import to_document
 from solvent.formats.files import parse_model
 from solvent.formats.schema import json_schema
@@ -55,6 +55,6 @@ def test_bad_structures_are_invalid_too(validator: Any, changes: dict[str, Any],
     assert not validator.is_valid(entries), message
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
-def test_example_files_are_valid(validator: Any, path: Path) -> None:
-    validator.validate(yaml.safe_load(path.read_text()))
+@pytest.mark.parametrize("name", examples.names())
+def test_example_files_are_valid(validator: Any, name: str) -> None:
+    validator.validate(yaml.safe_load(examples.path(name).read_text()))

@@ -17,7 +17,7 @@ from solvent.model import instances
 from tests.effort import seeds
 
 needs_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 #: Examples without continuous costs.
 NAMES = ["cash-line", "covering", "delivery-van", "dose", "drone", "reservoir", "robot"]
 

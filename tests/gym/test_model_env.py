@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
         instances.paper(4),
         instances.random(4, 3, resources=2, horizon=3),
         instances.random(4, 3, resources=3, horizon=3, stationary=False),
-        solvent.load_model(ROOT / "examples" / "delivery-van.yaml"),
+        solvent.examples.load("delivery-van"),
     ],
     ids=lambda model: model.name,
 )
@@ -42,7 +42,7 @@ def test_it_passes_gymnasiums_check(model: CMDP) -> None:
 
 
 def test_a_file_will_do() -> None:
-    env = gymnasium.make(ENV_ID, model=str(ROOT / "examples" / "delivery-van.yaml"))
+    env = gymnasium.make(ENV_ID, model=str(solvent.examples.path("delivery-van")))
     assert env.unwrapped.model.resources == ("fuel",)
 
 

@@ -14,7 +14,7 @@ from solvent.core.frames import amounts_column, is_missing, read_columns
 from solvent.errors import ModelError, SolventError
 from solvent.model import instances
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 VAN: dict[str, list[Any]] = {
     "state": ["home", "home", "away"],
     "action": ["go", "go", "rest"],

@@ -19,7 +19,7 @@ from solvent.model.lattice import Lattice
 from solvent.plot.style import CATEGORIES
 from solvent.policy.table import AugmentedPolicy
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 
 
 def cells(axes):

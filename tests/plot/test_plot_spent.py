@@ -13,7 +13,7 @@ import solvent
 from catalog import ridge
 from solvent import Budget, BudgetError, ModelError, instances, plot
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 
 
 @pytest.fixture(scope="module")

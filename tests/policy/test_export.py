@@ -22,7 +22,7 @@ from tests.effort import seeds
 
 COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 NO_DECISION, BAD_ARGUMENT, OVER_LIMIT = -1, -2, -3
 
 

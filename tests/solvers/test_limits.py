@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 import tracemalloc
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -229,7 +228,7 @@ def test_work_that_cannot_end_in_time_is_not_begun():
 
 
 def test_fine_bins_keep_the_time_limit():
-    model = solvent.load_model(Path(__file__).parents[2] / "examples" / "campaign.yaml")
+    model = solvent.examples.load("campaign")
     began = time.perf_counter()
     solution = solve(model, approximation="additive", epsilon="0.00001", time_limit=0.3)
     assert solution.status is Status.LIMIT

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, demo, experiments, learning, levels, models, policies, solving, warmup
+from solvent.cli import checking, demo, examples, experiments, learning, levels, models, policies, solving, warmup
 from solvent.cli.command import add_command
 from solvent.cli.exits import fail, usage_error
 from solvent.cli.session import ExitCode, Session
@@ -39,6 +39,7 @@ def _show_version(asked: bool) -> None:
 _EPILOG = """\b
 Examples:
   solvent demo
+  solvent solve delivery-van
   solvent solve van.yaml --budget fuel=30 --out van.policy
   solvent verify van.yaml van.policy
 
@@ -58,6 +59,13 @@ def _root(
 
 
 add_command(app, demo.demo, "solvent demo", "solvent demo --into /tmp/van")
+add_command(
+    app,
+    examples.examples,
+    "solvent examples",
+    "solvent examples delivery-van drone",
+    "solvent examples robot --into /tmp",
+)
 add_command(app, models.info, "solvent info van.yaml", "solvent info van.yaml --json", reads_model=True)
 add_command(
     app,

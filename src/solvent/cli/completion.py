@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from solvent.cli.examples import find_model
 from solvent.solvers import registry
 
 _APPROXIMATIONS = {
@@ -97,9 +98,10 @@ def complete_state(context: typer.Context, incomplete: str) -> list[str]:
     for given in (context.params.get("model"), *context.args):
         if given is not None:
             try:
-                if Path(given).stat().st_size > _MAX_FILE_SIZE:
+                path = find_model(Path(given))
+                if path.stat().st_size > _MAX_FILE_SIZE:
                     return []
-                names = [str(name) for name in load_model(Path(given), discounted=None).states]
+                names = [str(name) for name in load_model(path, discounted=None).states]
             except Exception:  # an unreadable file has no completions
                 return []
             return [name for name in names if name.startswith(incomplete) and name.isprintable()]
@@ -111,7 +113,7 @@ def _resources(context: typer.Context) -> list[str]:
     for given in (context.params.get("model"), *context.args):
         if given is not None:
             try:
-                return resource_names(Path(given))
+                return resource_names(find_model(Path(given)))
             except Exception:  # an unreadable file has no completions
                 return []
     return []

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from solvent import examples
 from solvent.cli.session import ExitCode, Session
 from solvent.errors import ModelError, quote
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
 
-_MODEL = "delivery-van.yaml"
+_EXAMPLE = "delivery-van"
+_MODEL = f"{_EXAMPLE}.yaml"
 #: Lists the files that the demo has written, each with its digest: the demo replaces only these.
 _LIST = "demo-files.json"
 _NAMES = (_MODEL, "van.policy", "frontier.csv", "frontier.png", "spending.png", _LIST)
@@ -55,18 +57,11 @@ def demo(
 
 
 def _text() -> bytes:
-    from importlib.resources import files
-
-    return files("solvent.cli").joinpath(_MODEL).read_bytes()
+    return examples.path(_EXAMPLE).read_bytes()
 
 
 def _model() -> CMDP:
-    from solvent.formats.files import parse_model
-    from solvent.model.cmdp import CMDP
-
-    model = parse_model(_text())
-    assert isinstance(model, CMDP)
-    return model
+    return examples.load(_EXAMPLE)
 
 
 def _write(folder: _Folder, model: CMDP, safe: Any, curve: Any) -> None:

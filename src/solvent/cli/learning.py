@@ -20,6 +20,7 @@ from solvent.cli.environments import (
     read_range,
     read_step_cost,
 )
+from solvent.cli.examples import find_model
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import BudgetOption, MemoryLimit, SeedOption, TimeLimit
@@ -39,7 +40,8 @@ ModelOrEnvArgument = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL|ENV",
-        help="A model file, or the id of a registered Gymnasium environment.",
+        help="A model file, the name of an example, or the id of a registered Gymnasium environment.",
+        callback=find_model,
         show_default=False,
     ),
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from solvent.cli.examples import find_model
 from solvent.cli.options import ModelArgument
 from solvent.cli.outputs import plan_output
 from solvent.cli.session import ExitCode, Session
@@ -49,8 +50,13 @@ def read_state(text: str, model: CMDP | DiscountedCMDP, where: str = "--state") 
 
 def read_any_model(session: Session, path: Path) -> CMDP | DiscountedCMDP:
     """Load a model, showing progress if it takes long."""
+    from solvent import examples
     from solvent.formats.files import load_model
 
+    if not path.suffix and not path.exists():
+        hint = did_you_mean(path.name, examples.names()) or "solvent examples lists the examples"
+        expected = f"a file ending in {suffixes_text()}, or the name of an example"
+        raise ModelError(str(path), expected, "no such file", hint)
     with session.working(f"reading {path.name}"):
         program = session.program
         return load_model(
@@ -92,8 +98,9 @@ def convert(
     source: Annotated[
         Path,
         typer.Argument(
-            help="The model file to read, or a Python file and a function that returns a model, as in "
-            "model.py:make_model. The file is then run.",
+            help="The model file to read, or the name of an example, or a Python file and a function that returns a "
+            "model, as in model.py:make_model. The file is then run.",
+            callback=find_model,
             show_default=False,
         ),
     ],

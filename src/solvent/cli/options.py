@@ -14,10 +14,18 @@ from solvent.cli.completion import (
     complete_method,
     complete_resource,
 )
+from solvent.cli.examples import find_model
 from solvent.formats.registry import suffixes_text
 from solvent.solvers import registry
 
-ModelArgument = Annotated[Path, typer.Argument(help=f"A model file: {suffixes_text()}.", show_default=False)]
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        help=f"A model file: {suffixes_text()}. Or the name of an example: see solvent examples.",
+        callback=find_model,
+        show_default=False,
+    ),
+]
 PolicyArgument = Annotated[Path, typer.Argument(help="A policy file, written by solve --out.", show_default=False)]
 BudgetOption = Annotated[
     list[str] | None,
