@@ -23,6 +23,7 @@ import solvent
 from solvent.model.budget import resolve
 
 EXAMPLES = Path(solvent.examples.__file__).parent
+SCRIPTS = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 
 INFEASIBLE = -math.inf
@@ -332,7 +333,7 @@ def test_the_campaign_is_continuous_and_bounded():
 def test_the_robot_is_written_by_its_function(tmp_path, monkeypatch):
     from solvent.cli import main
 
-    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.chdir(SCRIPTS.parent)
     assert main(["convert", "examples/robot.py:make_model", str(tmp_path / "robot.yaml"), "--json"]) == 0
     written = (tmp_path / "robot.yaml").read_text(encoding="utf-8")
     shipped = (EXAMPLES / "robot.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -366,7 +367,7 @@ def test_the_shop_that_stays_shut_spends_exactly_its_last_limit():
 
 def test_the_first_steps_can_be_taken(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(EXAMPLES / "first_steps.py"), run_name="__main__")
+    runpy.run_path(str(SCRIPTS / "first_steps.py"), run_name="__main__")
     assert "days over budget 0" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "van-frontier.png",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gallery
 from chart import chart
 
 import solvent
@@ -61,6 +62,8 @@ def pictures() -> Iterator[tuple[str, Any]]:
 
     hard = solvent.solve(instances.paper(15, seed=1, budget=3), method="reduction", prune=False)
     yield "paper-layers", plot.layers(hard)
+
+    yield from gallery.pictures()
 
 
 def main(folder: Path = HERE) -> None:

@@ -24,6 +24,7 @@ UPDATE = "UPDATE_GOLDEN"
 _MASKS = [
     (re.compile(r"\d+\.\d\d(\s+)s\b"), r"#.##\1s"),
     (re.compile(r"\([\d,]+ bytes"), "(# bytes"),
+    (re.compile(r'"version": "[^"]+"'), '"version": "#"'),
 ]
 
 

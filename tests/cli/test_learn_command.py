@@ -236,7 +236,7 @@ def test_tensorboard_says_what_to_install(folder: Path, monkeypatch: pytest.Monk
     done = run("solvent learn delivery-van.yaml --tensorboard board")
     assert done.code == 2
     assert "error: TensorBoardLog: expected torch and tensorboard, found" in done.err
-    assert "pip install 'solvent[rl]'" in done.err
+    assert 'pip install "solvent[rl]"' in done.err
 
 
 def test_rounded_costs_may_be_over_by_what_was_allowed(folder: Path) -> None:

@@ -58,7 +58,7 @@ def test_wrong_arguments_are_refused(name: str, given: dict[str, Any], message: 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_without_ray_a_message_says_how_to_install_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    message = "engine='ray': expected the package ray, found no such package; pip install 'solvent[ray]'"
+    message = "engine='ray': expected the package ray, found no such package; pip install \"solvent[ray]\""
     with pytest.raises(SolventError, match=f"^{re.escape(message)}$"):
         FUNCTIONS[name](engine="ray")
 

@@ -214,4 +214,4 @@ def test_copies_of_wrappers_of_several_agents() -> None:
 def test_without_the_package() -> None:
     code = "import sys; sys.modules['pettingzoo'] = None; import solvent.gym.pettingzoo"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "expected pettingzoo, found no such package; pip install 'solvent[pettingzoo]'" in done.stderr
+    assert 'expected pettingzoo, found no such package; pip install "solvent[pettingzoo]"' in done.stderr

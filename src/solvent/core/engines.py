@@ -311,7 +311,7 @@ def _import_ray() -> Any:
         try:
             return importlib.import_module("ray")
         except ImportError:
-            hint = "pip install 'solvent[ray]'"
+            hint = 'pip install "solvent[ray]"'
             raise SolventError(f"engine='ray': expected the package ray, found no such package; {hint}") from None
 
 

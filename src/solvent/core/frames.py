@@ -27,7 +27,7 @@ def import_pandas() -> Any:
     try:
         import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
     except ImportError:
-        raise SolventError("to_frame: expected pandas, found no such package; pip install 'solvent[pandas]'") from None
+        raise SolventError('to_frame: expected pandas, found no such package; pip install "solvent[pandas]"') from None
     return pandas
 
 

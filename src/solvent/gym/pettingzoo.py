@@ -24,7 +24,7 @@ from solvent.model.cost_bounds import CostBounds
 try:
     from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 except ImportError:
-    hint = "pip install 'solvent[pettingzoo]'"
+    hint = 'pip install "solvent[pettingzoo]"'
     raise SolventError(f"solvent.gym.pettingzoo: expected pettingzoo, found no such package; {hint}") from None
 
 __all__ = ["AECBudgetWrapper", "ParallelBudgetWrapper"]

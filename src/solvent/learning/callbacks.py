@@ -187,7 +187,7 @@ def _open_writer(folder: str | Path) -> ScalarWriter:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise SolventError(
-            f"TensorBoardLog: expected torch and tensorboard, found {error}; pip install 'solvent[rl]', or pass a "
+            f'TensorBoardLog: expected torch and tensorboard, found {error}; pip install "solvent[rl]", or pass a '
             "writer with add_scalar(tag, value, step)"
         ) from None
     try:

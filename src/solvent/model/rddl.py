@@ -125,7 +125,7 @@ def _paths(domain: Any, instance: Any) -> tuple[Path, Path]:
         from rddlrepository.core.manager import RDDLRepoManager
     except ImportError:
         raise SolventError(
-            "from_rddl: expected rddlrepository, found no such package; pip install 'solvent[rddl]'"
+            'from_rddl: expected rddlrepository, found no such package; pip install "solvent[rddl]"'
         ) from None
     try:
         found = RDDLRepoManager().get_problem(str(domain))
@@ -320,7 +320,7 @@ def _ground(domain: Path, instance: Path) -> Any:
         from pyRDDLGym.core.parser.reader import RDDLReader
     except ImportError:
         raise SolventError(
-            "from_rddl: expected pyRDDLGym, found no such package; pip install 'solvent[rddl]'"
+            'from_rddl: expected pyRDDLGym, found no such package; pip install "solvent[rddl]"'
         ) from None
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -92,7 +92,7 @@ def solve(
     checkpoint_every : float
         Seconds between two saves; 0 saves as often as possible.
     engine : {"local", "ray"}
-        Where the solve runs: on the threads of this process, or on a Ray cluster (`pip install 'solvent[ray]'`). The
+        Where the solve runs: on the threads of this process, or on a Ray cluster (`pip install "solvent[ray]"`). The
         solution is the same, bit for bit. A connection to a cluster (`ray.init`) is used if there is one.
     address : str, optional
         With engine "ray": "auto" for a cluster that was started on this machine, "host:port" or "ray://host:port".

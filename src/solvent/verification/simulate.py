@@ -257,7 +257,7 @@ def simulate(
     memory_limit : int or str, optional
         Bytes, or text such as "8GB"; most of what is free, if not given. It is checked before memory is used.
     engine : {"local", "ray"}
-        Where batches are simulated: in this process, or by workers of a Ray cluster (`pip install 'solvent[ray]'`). The
+        Where batches are simulated: in this process, or by workers of a Ray cluster (`pip install "solvent[ray]"`). The
         result is the same, bit for bit.
     address : str, optional
         Address of the cluster, as for `solve`.

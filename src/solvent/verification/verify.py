@@ -105,7 +105,7 @@ def verify(
     checkpoint_every : float
         Seconds between two saves.
     engine : {"local", "ray"}
-        Where the verification runs: in this process, or on one worker of a Ray cluster (`pip install 'solvent[ray]'`).
+        Where the verification runs: in this process, or on one worker of a Ray cluster (`pip install "solvent[ray]"`).
     address : str, optional
         Address of the cluster, as for `solve`.
 
