@@ -36,7 +36,7 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
-.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -44,6 +44,8 @@ help:
 	@echo "make test-generic  the same tests, compiled for a generic processor"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-oldest  tests with the oldest supported version of every dependency"
+	@echo "make test-wheel  the first pages of the documentation and some tests with the built wheel in a fresh environment"
+	@echo "make test-pythons  the same with every version of Python; PYTHONS=... names the interpreters"
 	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray'"
 	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
@@ -105,6 +107,20 @@ $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python $(PIP_INSTALL) -c oldest.txt pytest pytest-xdist hypothesis jsonschema -e .
 	@touch $(OLDEST)/.ready
+
+# the built wheel in a fresh environment, without src: the first pages of the documentation, and some tests
+test-wheel: $(READY)
+	$(RUN) .ci/wheel.py
+
+# the same with every version of Python, as far as they are found: PYTHONS="python3.13 /opt/python3.14/bin/python3"
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+test-pythons: $(READY)
+	$(RUN) -m hatchling build -t wheel -d dist/tested
+	@for python in $(PYTHONS); do \
+		if command -v $$python > /dev/null; then \
+			$(RUN) .ci/wheel.py --wheel "$$(ls -t dist/tested/*.whl | head -1)" --python $$python || exit 1; \
+		else echo "$$python: not found, not tested"; fi; \
+	done
 
 # keep the versions in constraints.txt (edit them there) and look up the hashes of all their files
 lock: $(READY)

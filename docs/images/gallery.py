@@ -31,11 +31,10 @@ def pictures() -> Iterator[tuple[str, Any]]:
     robot = solvent.examples.load("robot")
     cells = tuple(f"{ord(name[0]) - ord('a')},{int(name[1:]) - 1}" for name in robot.states)  # a1 is the cell 0,0
     floor = replace(robot, states=cells, start="0,0")
-    yield "gallery-robot", plot.arrows(floor, solvent.solve(floor).policy, step=0)
+    yield "gallery-robot", plot.arrows(floor, solvent.solve(floor).policy)
 
     drone = solvent.examples.load("drone")
-    surface = solvent.frontier(drone, ["battery", "risk"], max_budget={"risk": "3/2"}, ignore_limits=True)
-    yield "gallery-drone", plot.surface(surface, budget={"battery": 20, "risk": 1})
+    yield "gallery-drone", plot.frontier(solvent.frontier(drone, "risk", max_budget="3/2"), budget=1)
 
     yield "gallery-q-learning", agents()
 
@@ -52,10 +51,11 @@ def agents() -> Any:
     finally:
         sys.path.remove(str(SCRIPTS))
     with look():
-        _, axes = plt.subplots()
+        _, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
         names = list(found)
         shares = [100 * training.over / training.episodes for training, _ in found.values()]
-        bars = axes.barh(names, shares)
+        bars = axes.barh(names, shares, height=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
         axes.bar_label(bars, [f"{share:.3g}%" for share in shares], padding=4)
         axes.set(title="Episodes over budget while learning, slippery grid with a tank", xlabel="share of episodes, %")
         axes.set_xlim(0, max(shares) * 1.15)
