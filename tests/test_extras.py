@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "ray": ("ray", lambda folder: solvent.solve(model(), engine="ray")),
     "rl": ("torch", lambda folder: solvent.learning.TensorBoardLog(folder / "board")),
     "pettingzoo": ("pettingzoo", import_wrappers),
-    "rddl": ("pyRDDLGym", lambda folder: solvent.CMDP.from_rddl("Elevators", 1, cost="energy")),
+    "rddl": ("pyRDDLGym", lambda folder: solvent.CMDP.from_rddl("Elevators", "1", cost=1)),
 }
 if "report" in EXTRAS:
     CASES["report"] = ("vl_convert", lambda folder: solvent.solve(model()).report(folder / "page.html"))  # type: ignore[attr-defined]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Elements that a browser fetches automatically, unlike links that a reader may follow.
+#: Elements that a browser fetches automatically, unlike links that a reader may follow or that name another page.
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\b(?:src|srcset)\s*=\s*[\"']?(?P<src>(?:https?:)?//[^\s\"'>]+)"
-    r"|<link\b[^>]*?\bhref\s*=\s*[\"']?(?P<href>(?:https?:)?//[^\s\"'>]+)",
+    r"|<link\b(?![^>]*\brel\s*=\s*[\"']?(?:canonical|prev|next|alternate)\b)[^>]*?\bhref\s*=\s*[\"']?(?P<href>(?:https?:)?//[^\s\"'>]+)",
     re.I,
 )
 
