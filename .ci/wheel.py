@@ -39,7 +39,7 @@ NEEDED = (
 #: Lines of the pages that do not run here: the wheel replaces the package index.
 SKIPPED = (
     "pip install",
-    "py -m pip",
+    "py -m ",
     "python3 -m venv",
     "python -m venv",
     "source ",
