@@ -32,6 +32,19 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that do more if slow tests are selected, and tests that need packages of extras."""
+    for item in items:
+        function = getattr(item, "function", None)
+        if function is None:  # an example of a docstring
+            continue
+        if effort.draws_a_share(function):
+            item.add_marker(pytest.mark.drawn)
+        if effort.skips_without_a_package(function):
+            item.add_marker(pytest.mark.extras)
+
+
 @pytest.fixture
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 100 columns without colors."""

@@ -275,7 +275,6 @@ def test_a_swallowed_interrupt_is_raised_again() -> None:
 
 
 #: Seconds after which a call is interrupted.
-MOMENTS = np.geomspace(0.002, 0.3, 8) if effort.everything else np.array([0.002, 0.03, 0.2])
 LARGE = instances.fuel_grid(8, horizon=150, tank=400)
 PAIRED = instances.paper(400, seed=1, budget=100, digits=6)
 CALLS: dict[str, Callable[[CMDP], Any]] = {
@@ -326,11 +325,12 @@ def test_calls_of_the_library_are_interrupted(name: str) -> None:
     """Interrupt each call several times, each time a little later."""
     solvent.compare(instances.fuel_grid(2))  # interrupts are held back during imports
     CALLS[name](instances.paper(12, seed=1, budget=3))  # compiles kernels that are not in the cache
+    moments = np.geomspace(0.002, 0.3, 8) if effort.everything else np.array([0.002, 0.03, 0.2])
     interrupted = 0
     gc.collect()
     gc.disable()  # an interrupt in a callback of the garbage collector, which Hypothesis has, would be lost
     try:
-        for moment in MOMENTS:
+        for moment in moments:
             began = time.perf_counter()
             try:
                 later(float(moment))
@@ -341,7 +341,7 @@ def test_calls_of_the_library_are_interrupted(name: str) -> None:
             assert time.perf_counter() - began < moment + 30
     finally:
         gc.enable()
-    assert interrupted == len(MOMENTS)
+    assert interrupted == len(moments)
 
 
 COLD = """
