@@ -172,6 +172,7 @@ with open_progress({show}):
 """
 
 
+@pytest.mark.slow
 def test_compilation_is_announced_on_a_terminal_once(tmp_path):
     (tmp_path / "probe.py").write_text(PROBE)
     paths = f"{SOURCE}{os.pathsep}{tmp_path}"
