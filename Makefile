@@ -7,8 +7,12 @@ EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 KATEX := docs/theme/katex/katex.min.js
 OLDEST := .venv-oldest
+PEERS := .venv-peers
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -q -n auto --dist worksteal
+
+# keep compiled modules: many tests start an interpreter, and each would compile all modules again
+unexport PYTHONDONTWRITEBYTECODE
 
 # install the requirements of some extras, each file checked against its hash in constraints.txt, then the package
 define install
@@ -29,24 +33,38 @@ KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tes
 #: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
 PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md CITATION.cff mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci
 
+#: Tests whose results can depend on the processor: whatever runs kernels or sums floating-point numbers, and printed values.
+#: The others test files, texts, processes and environments.
+GENERIC_TESTS := tests/solvers tests/learning tests/verification tests/policy tests/baselines tests/experiments tests/fuzz \
+	tests/test_accounts_everywhere.py tests/test_limits_kept.py tests/test_examples.py tests/test_docs.py \
+	tests/cli/test_golden.py tests/cli/test_page.py src/solvent
+
 #: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
 	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
-	tests/baselines/test_expectation.py tests/gym/test_model_env.py tests/gym/test_continuous_actions.py \
-	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
+	tests/baselines/test_expectation.py tests/gym tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
+#: Tests of vectors with autoreset modes and of wrappers that Gymnasium has since version 1.1.
+NEWER_TESTS := tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/test_true_account.py
 
-.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
+#: Tests that need packages which cannot be installed beside the others.
+PEER_TESTS := tests/model/test_rddl.py tests/test_agent_examples.py::test_masks_in_torchrl \
+	tests/test_agent_examples.py::test_masks_in_rllib
+
+.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
 	@echo "make test    set up and run the test suite"
-	@echo "make test-generic  the same tests, compiled for a generic processor"
+	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray':"
+	@echo "             'make test', then 'make test-slow'"
+	@echo "make test-slow  what 'make test' leaves out: slow tests, all random problems, and tests that need extras"
+	@echo "make test-generic  tests of results that could depend on the processor, compiled for a generic one"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-oldest  tests with the oldest supported version of every dependency"
 	@echo "make test-wheel  the first pages of the documentation and some tests with the built wheel in a fresh environment"
 	@echo "make test-pythons  the same with every version of Python; PYTHONS=... names the interpreters"
-	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray'"
+	@echo "make test-peers  tests with TorchRL, RLlib and pyRDDLGym, which need an environment of their own"
 	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
@@ -86,10 +104,10 @@ demo: $(READY)
 test: $(READY)
 	$(RUN) $(PYTEST)
 
-# the same tests with code for a generic processor, which must give the same results
+# results must be the same with code for a generic processor
 test-generic: $(READY)
 	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
-	NUMBA_CPU_NAME=generic $(RUN) $(PYTEST)
+	NUMBA_CPU_NAME=generic $(RUN) $(PYTEST) $(GENERIC_TESTS)
 
 # kernels with array bounds checked, and as plain Python
 test-kernels: $(READY)
@@ -101,11 +119,12 @@ test-kernels: $(READY)
 # tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
 # warn that these versions are deprecated
 test-oldest: $(OLDEST)/.ready
-	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS) \
+		$(addprefix --ignore ,$(NEWER_TESTS))
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python $(PIP_INSTALL) -c oldest.txt pytest pytest-xdist hypothesis jsonschema -e .
+	$(OLDEST)/bin/python $(PIP_INSTALL) -c oldest.txt pytest pytest-xdist hypothesis jsonschema pettingzoo -e .
 	@touch $(OLDEST)/.ready
 
 # the built wheel in a fresh environment, without src: the first pages of the documentation, and some tests
@@ -122,6 +141,17 @@ test-pythons: $(READY)
 		else echo "$$python: not found, not tested"; fi; \
 	done
 
+# the first command fails if a package is missing, for which tests would be skipped
+test-peers: $(PEERS)/.ready
+	$(PEERS)/bin/python -c "import torchrl, ray.rllib, pyRDDLGym, rddlrepository"
+	$(PEERS)/bin/python $(PYTEST) -m "slow or not slow" $(PEER_TESTS)
+
+$(PEERS)/.ready: pyproject.toml peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' peers.txt)
+	$(PEERS)/bin/python $(PIP_INSTALL) -c peers.txt pytest pytest-xdist hypothesis jsonschema torch "ray[rllib]" torchrl -e .[rddl]
+	@touch $(PEERS)/.ready
+
 # keep the versions in constraints.txt (edit them there) and look up the hashes of all their files
 lock: $(READY)
 	$(RUN) $(PIP_INSTALL) uv
@@ -130,9 +160,13 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
-# tests with Ray share one cluster, in one process
-test-all: $(EXTRAS)
-	$(RUN) $(PYTEST) -m "slow or not slow" --ignore tests/cluster
+test-all:
+	$(MAKE) test
+	$(MAKE) test-slow
+
+# marks are explained in pyproject.toml; tests with Ray share one cluster, in one process
+test-slow: $(EXTRAS)
+	$(RUN) $(PYTEST) -m "slow or drawn or extras" --ignore tests/cluster
 	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
 lint: $(READY)
@@ -184,4 +218,4 @@ paper: $(READY)
 	$(RUN) docs/images/reproduction.py out/paper
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .venv-omnisafe site docs/theme/katex .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PEERS) .venv-omnisafe site docs/theme/katex .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -26,10 +27,30 @@ _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_t
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how many random problems are drawn: all of them if slow tests are selected too."""
+    gc.disable()  # collecting tests makes many objects, all of which stay
     effort.everything = config.option.markexpr != "not slow"
     settings.register_profile("default", deadline=None, suppress_health_check=_QUIET, max_examples=effort.some(100))
     settings.register_profile("hunt", parent=settings.get_profile("default"), max_examples=5000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over tests and modules, which it would visit again and again."""
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that do more if slow tests are selected, and tests that need packages of extras."""
+    for item in items:
+        function = getattr(item, "function", None)
+        if function is None:  # an example of a docstring
+            continue
+        if effort.draws_a_share(function):
+            item.add_marker(pytest.mark.drawn)
+        if effort.skips_without_a_package(function):
+            item.add_marker(pytest.mark.extras)
 
 
 @pytest.fixture

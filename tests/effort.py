@@ -1,7 +1,13 @@
-"""How many random problems the tests draw: a share of them by default, and all of them if slow tests run too."""
+"""How many random problems the tests draw: a share of them by default, and all of them if slow tests run too.
+
+`conftest.py` gives the mark `drawn` to tests that draw a share, and `extras` to tests that call `importorskip`,
+so that `make test-slow` runs them although they are not slow.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,3 +37,18 @@ def draws(count: int, **options: Any) -> settings:
 def seeds(count: int) -> list[Any]:
     """Return seeds for `pytest.mark.parametrize`, of which all but a share are marked slow."""
     return [seed if seed < few(count) else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+
+
+def draws_a_share(function: Callable[..., object]) -> bool:
+    """Return whether a test uses Hypothesis, calls `some`, or reads `everything`."""
+    return getattr(function, "is_hypothesis_test", False) or not _names(function).isdisjoint({"some", "everything"})
+
+
+def skips_without_a_package(function: Callable[..., object]) -> bool:
+    """Return whether a test calls `pytest.importorskip`."""
+    return "importorskip" in _names(function)
+
+
+def _names(function: Callable[..., object]) -> set[str]:
+    """Return the global names and the attributes that the code of a function uses."""
+    return set(inspect.unwrap(function).__code__.co_names)

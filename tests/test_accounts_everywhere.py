@@ -6,6 +6,7 @@ and the start is a step; or refuse the feature with a message that says what to 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -229,6 +230,7 @@ REFUSED: dict[tuple[str, str], str] = {
 }
 
 
+@functools.cache
 def cases(feature: str) -> list[Case]:
     """Return a few problems that really have a feature."""
     has: dict[str, Callable[[Case], bool]] = {

@@ -43,7 +43,7 @@ def test_the_extras_of_users_are_documented() -> None:
 
 def test_the_oldest_versions_are_the_lower_bounds() -> None:
     oldest = pins("oldest.txt")
-    requirements = needed()
+    requirements = needed("pettingzoo")
     assert set(oldest) == set(requirements)
     for name, requirement in requirements.items():
         (bound,) = [each.version for each in requirement.specifier if each.operator == ">="]

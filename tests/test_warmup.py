@@ -46,6 +46,10 @@ for model in (grid, two, uneven):
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=50, cost_support="learned")
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=5, pool=False, replan="episode")
 solvent.frontier(grid, max_budget=20)
+crowd = solvent.CMDP.builder(horizon=2, start="here", resources=["money"], budget=595)
+for cost in range(300):
+    crowd.add("here", cost, reward=cost + cost % 7, outcomes=[(0.5, "here", cost), (0.5, "here", cost - 1)])
+solvent.solve(crowd.build(), method="frontier")
 solvent.frontier(two, ["r0", "r1"])
 solvent.compare(grid)
 solvent.solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
@@ -71,6 +75,7 @@ print(json.dumps({{"more": names, "kernels": done.kernels, "compiled": done.comp
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_compile() -> None:
     setting = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     code = CALLS.format()

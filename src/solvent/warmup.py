@@ -131,6 +131,7 @@ def _tasks() -> list[Callable[[], object]]:
         lambda: solve(grid, method="reduction", prune=False),
         lambda: solve(_impossible()),
         lambda: solve(far, method="frontier"),
+        lambda: solve(_crowd(), method="frontier"),
         lambda: solve(far, approximation="relative", epsilon=0.1),
         lambda: solve(knapsack),
         lambda: solve(certain),
@@ -228,6 +229,14 @@ def _impossible() -> CMDP:
     """Return a model without a feasible policy."""
     b = CMDP.builder(horizon=2, start="here", resources=["fuel"], budget=1)
     b.add("here", "go", outcomes=[(0.5, "here", 1), (0.5, "here", 2)])
+    return b.build()
+
+
+def _crowd() -> CMDP:
+    """Return a model with more actions than fit into a byte."""
+    b = CMDP.builder(horizon=2, start="here", resources=["money"], budget=509)
+    for i in range(257):
+        b.add("here", i, reward=i + i % 7, outcomes=[(0.5, "here", i), (0.5, "here", i - 1)])
     return b.build()
 
 

@@ -85,6 +85,7 @@ def test_a_smaller_budget_earns_nothing(prize: float, chance: str) -> None:
     assert found["knapsack"].violation_probability == pytest.approx(float(Fraction(chance)))
 
 
+@pytest.mark.slow
 def test_a_tank_that_cannot_be_overfilled() -> None:
     found = solvent.compare(solvent.load_model(VAN))
     assert found["exact"].value == pytest.approx(72.38673148)

@@ -28,6 +28,7 @@ def test_there_are_lines_to_run() -> None:
     assert {line.split()[1] for line in LINES} == set(commands)
 
 
+@pytest.mark.slow
 def test_every_line_runs(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)

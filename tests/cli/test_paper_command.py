@@ -19,6 +19,7 @@ def here(plain_terminal: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_figure_is_made_and_told(here: Path) -> None:
     done = run("solvent paper precision --quick --jobs 1 --out figures")
     assert (done.code, done.err) == (0, "")

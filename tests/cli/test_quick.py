@@ -11,6 +11,7 @@ import pytest
 from shell import EXAMPLES, ROOT
 
 import solvent
+from solvent.cli import main
 from solvent.cli.completion import resource_names
 from solvent.solvers import registry
 
@@ -40,16 +41,16 @@ print([name for name in {HEAVY} if name in sys.modules])
     assert python(code) == "[]"
 
 
+def asked(words: str, shell: str) -> dict[str, str]:
+    """Return the variables by which a shell asks for completions."""
+    place = str(len(words.split(" ")) - 1)
+    asked = {"COMP_WORDS": words, "COMP_CWORD": place, "_TYPER_COMPLETE_ARGS": words}
+    return {"_SOLVENT_COMPLETE": f"complete_{shell}", **asked}
+
+
 def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
-    """Return the completions of these words."""
-    setting = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT / "src"),
-        "_SOLVENT_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split(" ")) - 1),
-        "_TYPER_COMPLETE_ARGS": words,
-    }
+    """Return the completions of these words, from a process as a shell starts it."""
+    setting = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **asked(words, shell)}
     code = "import sys; from solvent.cli import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=setting, capture_output=True, text=True, check=False
@@ -87,8 +88,19 @@ def complete(words: str, folder: Path, shell: str = "bash") -> list[str]:
         ("solvent learn drone.yaml --replan d", ["doubling"]),
     ],
 )
-def test_completion(words: str, offered: list[str], folder: Path) -> None:
-    assert sorted(complete(words, folder)) == sorted(offered)
+def test_completion(
+    words: str, offered: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in asked(words, "bash").items():
+        monkeypatch.setenv(name, value)
+    main([])
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert sorted(shown.out.split()) == sorted(offered)
+
+
+def test_completion_by_the_program(folder: Path) -> None:
+    assert complete("solvent solve --me", folder) == ["--method", "--memory-limit"]
 
 
 def test_completion_scripts_can_be_had() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import solvent
+from effort import some
 from interrupting import Crash, crash_after, small_pieces
 from solvent.core import array_files
 from solvent.core import checkpoint as checkpoints
@@ -434,7 +435,7 @@ def test_hostile_sections_never_crash(tmp_path: Path, name: str, monkeypatch: py
             path = tmp_path / str(number)
             with crash_after(number):
                 COMPUTATIONS[name](checkpoint=path, checkpoint_every=0)
-            for trial in range(8):
+            for trial in range(some(8)):
                 copy = tmp_path / "copy"
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(path, copy)

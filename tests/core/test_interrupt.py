@@ -274,10 +274,11 @@ def test_a_swallowed_interrupt_is_raised_again() -> None:
     assert lost == ["in a finalizer"]
 
 
-#: Seconds after which a call is interrupted.
-MOMENTS = np.geomspace(0.002, 0.3, 8) if effort.everything else np.array([0.002, 0.03, 0.2])
 LARGE = instances.fuel_grid(8, horizon=150, tank=400)
 PAIRED = instances.paper(400, seed=1, budget=100, digits=6)
+#: Linear programs run to their end in a thread after an interrupt, so this one is small.
+SMALL = instances.fuel_grid(4, horizon=30, tank=30)
+MODELS = dict.fromkeys(("points", "additive", "labels"), PAIRED) | {"compare": SMALL}
 CALLS: dict[str, Callable[[CMDP], Any]] = {
     "frontier": lambda model: solvent.frontier(model),
     "arrays": lambda model: solvent.solve(model, method="frontier"),
@@ -321,27 +322,34 @@ def test_an_interrupt_ends_solves_in_other_threads(monkeypatch: pytest.MonkeyPat
     assert ended
 
 
+@pytest.fixture(scope="module")
+def _imported() -> None:
+    """Import all modules that calls need: interrupts are held back during imports."""
+    solvent.compare(instances.fuel_grid(2))
+
+
+@pytest.mark.usefixtures("_imported")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_of_the_library_are_interrupted(name: str) -> None:
     """Interrupt each call several times, each time a little later."""
-    solvent.compare(instances.fuel_grid(2))  # interrupts are held back during imports
     CALLS[name](instances.paper(12, seed=1, budget=3))  # compiles kernels that are not in the cache
+    moments = np.geomspace(0.002, 0.3, 8) if effort.everything else np.array([0.002, 0.03, 0.2])
     interrupted = 0
     gc.collect()
     gc.disable()  # an interrupt in a callback of the garbage collector, which Hypothesis has, would be lost
     try:
-        for moment in MOMENTS:
+        for moment in moments:
             began = time.perf_counter()
             try:
                 later(float(moment))
                 while time.perf_counter() - began < 60:
-                    CALLS[name](PAIRED if name in ("points", "additive", "labels") else LARGE)
+                    CALLS[name](MODELS.get(name, LARGE))
             except KeyboardInterrupt:
                 interrupted += 1
             assert time.perf_counter() - began < moment + 30
     finally:
         gc.enable()
-    assert interrupted == len(MOMENTS)
+    assert interrupted == len(moments)
 
 
 COLD = """

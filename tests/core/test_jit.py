@@ -57,6 +57,7 @@ print(len(compiled_kernels()))
 """
 
 
+@pytest.mark.slow
 def test_checked_and_unchecked_kernels_are_cached_separately(probe):
     assert probe(REACH) == "unchecked 1"
     assert probe(REACH, NUMBA_BOUNDSCHECK="1") == "checked 1"
@@ -129,18 +130,9 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("ending", "damage"),
-    [
-        ("nbc", "empty"),
-        pytest.param("nbi", "empty", marks=pytest.mark.slow),
-        *(
-            pytest.param(ending, damage, marks=pytest.mark.slow)
-            for ending in ("nbi", "nbc")
-            for damage in [*DAMAGE][1:]
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_files_are_not_used(probe, tmp_path, ending, damage):
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
@@ -180,6 +172,7 @@ with open_progress({show}):
 """
 
 
+@pytest.mark.slow
 def test_compilation_is_announced_on_a_terminal_once(tmp_path):
     (tmp_path / "probe.py").write_text(PROBE)
     paths = f"{SOURCE}{os.pathsep}{tmp_path}"

@@ -11,8 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(12, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["exact", "layers", "gap", "curve", "surface"])
+KINDS = ["exact", "layers", "gap", "curve", "surface"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("exact", 2), *(pytest.param(kind, 12, marks=pytest.mark.slow) for kind in KINDS)]
+)
 def test_killed_processes_go_on(kind: str, count: int) -> None:
     command = [sys.executable, "-m", "bench.kills", "--small", "--kind", kind, "--count", str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)

@@ -125,7 +125,9 @@ except solvent.LimitError as error:
 """
 
 
-@pytest.mark.parametrize("size", [200, 300, 400, 450, 500, 550, 700])
+@pytest.mark.parametrize(
+    "size", [300, 700, *(pytest.param(size, marks=pytest.mark.slow) for size in (200, 400, 450, 500, 550))]
+)
 def test_too_little_address_space_is_an_error(size):
     """LLVM would end the process, or hang."""
     code, out, err = run(SOLVE, size * MB)

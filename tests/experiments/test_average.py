@@ -100,6 +100,7 @@ def test_deterministic_families_grow_more_slowly(tmp_path: Path) -> None:
     assert made.files["figure"].stat().st_size > 50_000
 
 
+@pytest.mark.slow
 def test_noise_helps_deterministic_instances_only(tmp_path: Path) -> None:
     (made,) = reproduce(["smoothed"], tmp_path, quick=True)
     facts = made.facts

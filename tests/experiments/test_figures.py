@@ -147,6 +147,7 @@ def test_no_two_horizons_share_draws() -> None:
     assert len({seed_of(0, horizon, number) for horizon in range(1, 101) for number in range(10)}) == 1000
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_same_from_the_same_rows(tmp_path: Path) -> None:
     (first,) = reproduce(["precision"], tmp_path, quick=True)
     before = {kind: path.read_bytes() for kind, path in first.files.items()}
@@ -160,6 +161,7 @@ def test_a_figure_is_the_same_from_the_same_rows(tmp_path: Path) -> None:
     assert write_claims([first], tmp_path) is None
 
 
+@pytest.mark.slow
 def test_two_processes_measure_the_same_values(tmp_path: Path) -> None:
     rows = run(Far.quick().study(), tmp_path, jobs=2)
     assert [row.case for row in rows] == [row.case for row in rows_of("far")]

@@ -288,6 +288,7 @@ def test_names_that_utf_8_cannot_hold_are_refused() -> None:
             parse_model(json.dumps(document(budget=budget)), "json")
 
 
+@pytest.mark.slow
 def test_tables_of_a_small_file_stay_within_seconds_and_memory() -> None:
     """Overlapping ranges of steps make a table of their own for each of them, all with long rows."""
     n, outcomes = 2000, "[" + ", ".join(f"{{probability: 1/12, next: a, cost: {{r: {i}}}}}" for i in range(12)) + "]"

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from solvent.formats import storm
 from tests.effort import seeds
 
 CASES = Path(os.environ.get("SOLVENT_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "prism"
-needs_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
+_skipped_without_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="needs the cases")
 
 ROBOT = """\
@@ -47,6 +48,12 @@ label "there" = place=N;
 """
 STORM = "file: expected a model that Storm can build, found"
 CONSTANTS = {"N": 2, "slip": "1/4", "careful": False}
+
+
+def needs_storm(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that needs Storm."""
+    marked: Callable[..., None] = pytest.mark.extras(_skipped_without_storm(test))
+    return marked
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,16 @@ from solvent.formats.transition_systems import identifiers, number_text, rationa
 from solvent.model import instances
 from tests.effort import seeds
 
-needs_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
 EXAMPLES = Path(solvent.examples.__file__).parent
+_skipped_without_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
 #: Examples without continuous costs.
 NAMES = ["cash-line", "covering", "delivery-van", "dose", "drone", "reservoir", "robot"]
+
+
+def needs_storm(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that needs Storm."""
+    marked: Callable[..., None] = pytest.mark.extras(_skipped_without_storm(test))
+    return marked
 
 
 def random_model(seed: int) -> solvent.CMDP:

@@ -71,6 +71,7 @@ def test_problems_are_deterministic_and_can_be_built() -> None:
         generate(0, "nothing")
 
 
+@pytest.mark.slow
 def test_problems_have_all_features() -> None:
     tags = frozenset(tag for kind in KINDS for seed in range(SHORT[kind] * 5) for tag in generate(seed, kind).tags)
     expected = {"limit_upper", "limit_lower", "limit_both", "limit_upper_steps", "limit_final", "limit_none"}
@@ -130,6 +131,7 @@ def test_the_oracle_knows_limits_and_terminal_states() -> None:
     assert not exact_optimum(*covering.build()).feasible
 
 
+@pytest.mark.slow
 def test_encodings_are_plain_and_have_the_same_optimum() -> None:
     """Levels in states, and starts, ends and goals as steps and resources, solved by the oracle and by the package."""
     alone, compared, solved = set(), 0, 0
@@ -280,6 +282,7 @@ def crash(pipe, settings) -> None:
         pipe.send(runner.Result(seed, kind))
 
 
+@pytest.mark.slow
 def test_a_crash_is_a_failure_and_not_the_end(tmp_path, capsys) -> None:
     for minutes in (0.05, 0.2, 0.8):  # a busy machine may not get to the second problem at first
         options = argparse.Namespace(

@@ -68,6 +68,7 @@ def test_mutations_change_things_and_never_fail() -> None:
     assert len(HOSTILE) > 50
 
 
+@pytest.mark.slow
 def test_mistakes_are_found() -> None:
     """With a check left out, the fuzzer fails."""
     with mock.patch("solvent.policy.nodes.NodeTable.check_model"):
@@ -106,6 +107,7 @@ def crash(pipe: Any, target: str, at: Any) -> None:
     os.abort()
 
 
+@pytest.mark.slow
 def test_a_crash_is_reported_with_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fuzzer = file_runner.FileFuzzer("flips", minutes=0.02, seed=500, jobs=1, out=tmp_path)
     with mock.patch.object(file_runner, "work", crash), mock.patch.object(file_runner, "BATCH", 2):
@@ -115,6 +117,7 @@ def test_a_crash_is_reported_with_its_input(tmp_path: Path, capsys: pytest.Captu
     assert "crash with exit code -6" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from fuzz.runner import main
 

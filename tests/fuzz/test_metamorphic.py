@@ -124,6 +124,7 @@ RARE = (
 QUICK = ("general", "one_sided", "deterministic", "rewards", "probabilities", "steps", "product", "correlated")
 
 
+@pytest.mark.slow
 def test_answers_correspond():
     tally = Tally()
     failures = compare(QUICK, range(2), tally, 3, OTHERS)
@@ -172,6 +173,7 @@ def best_of(problem: Problem, cap: int) -> Optimum | None:
     return value_of(lambda: exact_optimum(*problem.build(), cap, problem.given.get("spent")))
 
 
+@pytest.mark.slow
 def test_the_oracle_obeys_every_transformation():
     """Relations are right: where the oracle takes both problems, their optima correspond."""
     compared = Counter()

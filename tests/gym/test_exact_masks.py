@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import solvent
+from environments import newest
 from oracle import Nodes, Problem
 from solvent.errors import BudgetError, LimitError, ModelError, UnmodeledOutcome
 from solvent.gym import BudgetWrapper, ModelEnv
@@ -138,7 +139,7 @@ def test_lake_and_taxi_are_held_to_their_tables() -> None:
     model = CMDP.from_gymnasium(lake, cost=lambda s, a, n: 0 if a == 0 else 1, horizon=30)
     env = BudgetWrapper(lake, 8, cost=lambda s, a, n: 0 if a == 0 else 1, model=model)
     play(env, 2000)
-    taxi = gymnasium.make("Taxi-v4")
+    taxi = gymnasium.make(newest("Taxi"))
     starts = CMDP.from_gymnasium(taxi, cost={"fuel": 1}, horizon=12, resources=["fuel"])
     assert isinstance(starts.start, dict)
     assert len(starts.start) == 300
@@ -148,7 +149,7 @@ def test_lake_and_taxi_are_held_to_their_tables() -> None:
 
 
 def test_drawn_starts_with_several_resources() -> None:
-    taxi = gymnasium.make("Taxi-v4")
+    taxi = gymnasium.make(newest("Taxi"))
     costs = {"fuel": 1, "time": "1/2"}
     model = CMDP.from_gymnasium(taxi, cost=costs, horizon=3, resources=["fuel", "time"])
     env = BudgetWrapper(taxi, {"fuel": 3, "time": 2}, costs, model=model)

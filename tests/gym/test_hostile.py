@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -143,11 +144,12 @@ def test_two_wrappers_keep_two_budgets() -> None:
 def test_under_other_wrappers_costs_are_in_info_on_every_path(outer: Any) -> None:
     ledger = Ledger(TimeLimit(Road([-1, Fraction(1, 2), 2], length=30), 40))
     env = outer(BudgetWrapper(ledger, 3, cost_bound=[-1, "1/2", 2]))
+    attribute = getattr(env, "get_wrapper_attr", partial(getattr, env))  # since Gymnasium 0.29
     rng = np.random.default_rng(0)
     info = env.reset(seed=0)[1]
     for _ in range(300):
         assert {"cost", "costs", "remaining", "step", "action_mask", "dead_end", "violation"} <= set(info)
-        mask = env.get_wrapper_attr("action_masks")()
+        mask = attribute("action_masks")()
         _, _, terminated, truncated, info = env.step(int(rng.choice(np.flatnonzero(mask))))
         if terminated or truncated:
             assert "cost" in info

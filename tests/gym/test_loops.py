@@ -16,6 +16,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from robots import Switches
 
+from environments import newest
 from solvent.errors import LocatedError, ModelError, PolicyError, SolventError, UnmodeledOutcome
 from solvent.gym import BudgetWrapper, ContinuousBudgetWrapper, ModelEnv, VectorBudgetWrapper
 from solvent.model import instances
@@ -354,7 +355,7 @@ def test_wrappers_can_be_pickled_in_the_middle_of_an_episode() -> None:
 
 def test_dead_end_rewards() -> None:
     def end(**options: Any) -> tuple[float, dict[str, Any]]:
-        env = BudgetWrapper(gymnasium.make("CliffWalking-v1"), 2, cost=1, cost_bound=1, **options)
+        env = BudgetWrapper(gymnasium.make(newest("CliffWalking")), 2, cost=1, cost_bound=1, **options)
         env.reset(seed=0)
         env.step(0)
         result = env.step(0)
@@ -377,7 +378,7 @@ def test_dead_end_rewards() -> None:
 def cliff(**options: Any) -> BudgetWrapper:
     """CliffWalking, where going down costs 5 and anything else 1: a budget of 20 is enough for the way, 13 + 4."""
     prices = [1, 1, 5, 1]
-    env = gymnasium.make("CliffWalking-v1")
+    env = gymnasium.make(newest("CliffWalking"))
     return BudgetWrapper(env, 20, cost=lambda s, a, n: prices[a], cost_bound=prices, **options)
 
 

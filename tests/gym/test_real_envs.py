@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ledger import Ledger
 
+from environments import newest
 from solvent.gym import BudgetWrapper
 from solvent.model.cmdp import CMDP
 
@@ -40,7 +41,7 @@ def fuel(before: Any, action: Any, after: Any, *_: Any) -> Fraction:
     return Fraction(1, 3) if before == after else Fraction(1)
 
 
-@pytest.mark.parametrize(("name", "seed"), [("Taxi-v4", 1), ("CliffWalking-v1", 2), ("FrozenLake-v1", 3)])
+@pytest.mark.parametrize(("name", "seed"), [(newest("Taxi"), 1), (newest("CliffWalking"), 2), ("FrozenLake-v1", 3)])
 def test_a_bound_keeps_tables_within_fuel(name: str, seed: int) -> None:
     ledger = Ledger(gymnasium.make(name), fuel)
     dead_ends = play(BudgetWrapper(ledger, 15, fuel, cost_bound=1), ledger, seed)
@@ -49,7 +50,7 @@ def test_a_bound_keeps_tables_within_fuel(name: str, seed: int) -> None:
 
 
 def test_the_ledger_would_notice() -> None:
-    ledger = Ledger(gymnasium.make("CliffWalking-v1"), fuel)
+    ledger = Ledger(gymnasium.make(newest("CliffWalking")), fuel)
     rng = np.random.default_rng(0)
     ledger.reset(seed=0)
     for _ in range(60):
@@ -58,7 +59,7 @@ def test_the_ledger_would_notice() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed"), [("Taxi-v4", 3), ("CliffWalking-v1", 4)])
+@pytest.mark.parametrize(("name", "seed"), [(newest("Taxi"), 3), (newest("CliffWalking"), 4)])
 def test_a_model_keeps_tables_within_fuel_and_out_of_dead_ends(name: str, seed: int) -> None:
     def heat(before: Any, action: Any, *_: Any) -> Fraction:
         return Fraction(0) if action == 0 else Fraction(2, 3)  # going south, or up, is free

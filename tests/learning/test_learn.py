@@ -225,6 +225,7 @@ def test_continuous_costs() -> None:
     assert solvent.verify(b.build(), learned.policy).worst_spent["x"] <= Fraction(26, 10)
 
 
+@pytest.mark.slow
 def test_a_learned_support_counts_its_violations_and_ends_safe() -> None:
     model = instances.fuel_grid(3)
     for seed in range(3):

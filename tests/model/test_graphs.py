@@ -16,6 +16,7 @@ from solvent.errors import ModelError
 from tests.effort import seeds
 
 nx = pytest.importorskip("networkx")
+pytestmark = pytest.mark.extras
 CASES = Path(os.environ.get("SOLVENT_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "rcsp"
 
 

@@ -16,7 +16,7 @@ from solvent.errors import ModelError, SolventError
 pytest.importorskip("pyRDDLGym")
 pytest.importorskip("rddlrepository")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 
 DOMAIN = """
 domain lights {

@@ -359,6 +359,7 @@ def test_randomized_runs() -> None:
     assert [row.action_text for row in policy.table()] == ["go (0.25), wait (0.75)", "wait"]
 
 
+@pytest.mark.slow
 def test_a_policy_of_millions_of_nodes_is_small() -> None:
     """Actions change along diagonals: one node for each amount of the first resource and each band."""
     n, bands = 1500, 4

@@ -18,6 +18,7 @@ import catalog
 import oracle
 import strategies
 from effort import draws, seeds
+from solvent.core.jit import compiled_kernels
 from solvent.core.limits import ResourceMonitor
 from solvent.core.progress import CallbackProgress
 from solvent.errors import ModelError
@@ -362,7 +363,9 @@ def test_parts_are_pickled(as_arrays):
     resource = SingleResource.of(Problem.exact(model, resolve(model, None)).lattice)
     bounds = FrontierBounds.at_start(model, resource, ResourceMonitor())
     frontier = build(bounds, ResourceMonitor(), arrays=as_arrays)
+    before = len(compiled_kernels())
     copy = build(pickle.loads(pickle.dumps(bounds)), ResourceMonitor(), arrays=as_arrays)
+    assert len(compiled_kernels()) == before  # a copy has arrays of the same types
     for other in (copy, pickle.loads(pickle.dumps(frontier))):
         assert type(other.points) is type(frontier.points)
         for mine, theirs in zip(

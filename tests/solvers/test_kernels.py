@@ -60,6 +60,7 @@ def python(code, **environment):
     )
 
 
+@pytest.mark.slow
 def test_kernels_mean_the_same_without_compilation():
     code = ANSWER.format(paths=[str(PACKAGE.parent), str(TESTS), str(TESTS / "solvers")])
     plain = python(code, NUMBA_DISABLE_JIT="1")
@@ -111,6 +112,7 @@ print(probe.double(21), probe.double.signatures, kernels.fill_slots.stats.cache_
 """
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_survived(tmp_path):
     """No cache beside the source, none in the home folder, none where the variable says."""
     shutil.copytree(PACKAGE, tmp_path / "solvent", ignore=shutil.ignore_patterns("__pycache__"))

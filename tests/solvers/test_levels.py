@@ -18,6 +18,7 @@ from solvent.core.limits import ResourceMonitor
 from solvent.solvers.levels import fixed_points
 from solvent.solvers.levels.arrays import IMPOSSIBLE
 from solvent.solvers.levels.question import Question
+from tests.effort import seeds
 from tests.solvers.level_oracle import Product, can_reach, is_acyclic, random_model
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
@@ -43,7 +44,7 @@ class Instance:
 
 
 each_kind = pytest.mark.parametrize("charging", [False, True], ids=["spending", "charging"])
-each_seed = pytest.mark.parametrize("seed", SEEDS)
+each_seed = pytest.mark.parametrize("seed", seeds(len(SEEDS)))
 
 
 @each_kind

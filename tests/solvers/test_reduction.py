@@ -248,6 +248,7 @@ def run_task(inputs, after, marks):
     return NodeLayer(*found)
 
 
+@pytest.mark.slow
 def test_a_layer_can_be_computed_in_another_process():
     inputs, after, marks, expected = task(2)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:

@@ -24,7 +24,7 @@ from solvent.solvers.solve import solve
 from solvent.verification.verify import verify
 
 
-@pytest.fixture(params=["here", "helpers"])
+@pytest.fixture(params=["here", pytest.param("helpers", marks=pytest.mark.slow)])
 def place(request, monkeypatch):
     """Both ways of solving: in this process only, and by helpers, except for the first model."""
     if request.param == "helpers":
@@ -61,7 +61,16 @@ def some_models():
     ]
 
 
+def test_helpers_solve_the_same(monkeypatch):
+    leave_to_helpers(monkeypatch)
+    assert_the_same_as_one_by_one()
+
+
 def test_the_same_as_one_by_one(place):
+    assert_the_same_as_one_by_one()
+
+
+def assert_the_same_as_one_by_one():
     models = some_models() * 6
     found = solve_many(models, jobs=3)
     assert len(found) == len(models)
@@ -216,6 +225,7 @@ print(sum(each.status == "optimal" for each in solvent.solve_many(models, jobs=3
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, env=dict(os.environ), check=True

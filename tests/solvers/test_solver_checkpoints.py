@@ -130,7 +130,13 @@ SOLVES: dict[str, tuple[Any, dict[str, Any], set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SOLVES)
+#: Solves that take seconds, with each of their checkpoints.
+LONG = ("one path", "gap, one resource", "gap, two resources")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SOLVES]
+)
 def test_what_is_saved(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, options, sections = SOLVES[name]
     if name.startswith("gap"):  # otherwise such small problems are solved exactly first, or by rounded costs alone
@@ -213,6 +219,7 @@ def test_the_lower_bound_is_that_of_the_policy_that_is_returned(
     assert found.value_upper == before.value_upper
 
 
+@pytest.mark.slow
 def test_layers_that_are_given_up_for_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice between layers and boxes is made once, and those layers are not kept."""
     monkeypatch.setattr(solver, "_SMALL_STEP", 0.0)

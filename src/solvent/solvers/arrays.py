@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ class ModelArrays(NamedTuple):
             model.next_state, model.end_value,
         )  # fmt: skip
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the arrays, which are read-only again when they are unpickled."""
+        return _read_only_arrays, tuple(self)
+
 
 class TickCosts(NamedTuple):
     """Costs of outcomes in ticks, and the ends at which each resource saturates.
@@ -82,3 +86,8 @@ def read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _read_only_arrays(*arrays: NDArray[Any]) -> ModelArrays:
+    """Return arrays of a model that were pickled."""
+    return ModelArrays(*(read_only(array) for array in arrays))
