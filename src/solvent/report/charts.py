@@ -60,7 +60,11 @@ def value_chart(values: BudgetValues) -> Spec:
     ends = [as_float(values.positions[place].amount) for place in (0, -1)]
     here = as_float(values.positions[values.marked].amount)
     x = _number("x", values.axis, scale={"domain": ends, "nice": False, "zero": False}, axis=_axis(tickCount=8))
-    y = _number("v", "best expected value", scale={"zero": False}, axis=_axis(tickCount=5))
+    heights = [row["v"] for row in rows if row["v"] is not None] or [0.0]
+    spread = [min(heights), max(heights)] if min(heights) < max(heights) else [heights[0] - 1, heights[0] + 1]
+    y = _number(
+        "v", "best expected value", scale={"zero": False, "domain": spread, "nice": True}, axis=_axis(tickCount=5)
+    )
     first = rows[0]["x"] if rows else ends[1]
     layers: list[Spec] = []
     if first != ends[0]:
@@ -124,7 +128,9 @@ def gain_chart(values: BudgetValues, extra: str) -> Spec:
 
 def plan_chart(resource: str, horizon: int) -> Spec:
     """Return the actions in one state, by step and by what remains of a resource; the page fills in the cells."""
-    x = _number("x", "step", scale={"domain": [-0.5, horizon - 0.5], "nice": False}, axis=_axis(tickMinStep=1, grid=False))
+    x = _number(
+        "x", "step", scale={"domain": [-0.5, horizon - 0.5], "nice": False}, axis=_axis(tickMinStep=1, grid=False)
+    )
     y = _number("y", f"{resource} remaining", scale={"zero": False, "nice": False}, axis=_axis(tickCount=6))
     tooltip = [
         {"field": "step", "title": "step"},
@@ -147,7 +153,13 @@ def map_chart(width: int, height: int) -> Spec:
     """Return the plan on a grid: arrows for moves, letters for other actions; the page fills in the cells."""
     scale = {"nice": False, "zero": False}
     bare = _axis(labels=False, ticks=False, domain=False, grid=False)
-    x = {"field": "x", "type": "quantitative", "title": None, "scale": {**scale, "domain": [-0.5, width - 0.5]}, "axis": bare}
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "title": None,
+        "scale": {**scale, "domain": [-0.5, width - 0.5]},
+        "axis": bare,
+    }
     y = {
         "field": "y", "type": "quantitative", "title": None,
         "scale": {**scale, "domain": [height - 0.5, -0.5]}, "axis": {**bare, "minExtent": 0},
@@ -205,15 +217,19 @@ def spending_chart(report: VerifyReport, runs: Simulation | None, name: str) -> 
     """Return what is spent over time: the exact extremes, quantiles of simulated episodes, and the limits."""
     first = as_float(report.initial[name])
     worst, least = (_line(first, side[name]) for side in (report.worst_spent_by_step, report.least_spent_by_step))
-    rows: list[dict[str, Any]] = [{"h": h, "worst": w, "least": b} for h, (w, b) in enumerate(zip(worst, least, strict=True))]
+    rows: list[dict[str, Any]] = [
+        {"h": h, "worst": w, "least": b} for h, (w, b) in enumerate(zip(worst, least, strict=True))
+    ]
     if runs is not None:
         for level in sorted({level for low, high, _ in _BANDS for level in (low, high)} | {0.5}):
             for h, amount in enumerate([first, *runs.quantile(name, level).tolist()]):
                 rows[h][f"q{round(100 * level)}"] = finite(amount)
-    x = _number("h", "steps taken", scale={"nice": False, "domain": [-0.3, len(worst) - 0.7]}, axis=_axis(tickMinStep=1))
-    scale = {"zero": False}
+    x = _number(
+        "h", "steps taken", scale={"nice": False, "domain": [-0.3, len(worst) - 0.7]}, axis=_axis(tickMinStep=1)
+    )
+    scale = {"zero": False, "padding": 10}
     title = f"{shown(name)} spent"
-    layers: list[Spec] = []
+    layers: list[Spec] = [_limit_layer(x, title, scale, report.upper.get(name, ()), report.lower.get(name, ()))]
     if runs is not None:
         for low, high, opacity in _BANDS:
             layers.append(
@@ -228,28 +244,28 @@ def spending_chart(report: VerifyReport, runs: Simulation | None, name: str) -> 
         layers.append(_curve_layer(x, "q50", title, "var(--accent)", [1, 0]))
     layers.append(_curve_layer(x, "least", title, "var(--good)", [5, 3]))
     layers.append(_curve_layer(x, "worst", title, "var(--mark)", [1, 0]))
-    limits = [
-        {"h": h + 0.5, "h2": h + 1.5, "limit": as_float(limit)}
-        for side in (report.upper.get(name, ()), report.lower.get(name, ()))
-        for h, limit in enumerate(side)
-        if limit is not None
-    ]
-    layers.append(
-        {
-            "data": {"values": limits},
-            "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 2.4, "clip": True},
-            "encoding": {
-                "x": {**x, "field": "h"}, "x2": {"field": "h2"}, "y": _number("limit", title, scale=scale),
-            },
-        }
-    )  # fmt: skip
     return _chart(f"{title} over time, with its limits", 300, data={"values": rows}, layer=layers)
 
 
 def _curve_layer(x: Spec, field: str, title: str, color: str, dash: list[int]) -> Spec:
     return {
         "mark": {"type": "line", "color": color, "strokeWidth": 2, "strokeDash": dash, "point": False},
-        "encoding": {"x": x, "y": _number(field, title, scale={"zero": False})},
+        "encoding": {"x": x, "y": _number(field, title, scale={"zero": False, "padding": 10})},
+    }
+
+
+def _limit_layer(x: Spec, title: str, scale: Spec, upper: PerStep, lower: PerStep) -> Spec:
+    """Return the limits, each drawn half a step to either side of the step after which it holds."""
+    rows = [
+        {"h": h + 0.5, "h2": h + 1.5, "limit": as_float(limit)}
+        for side in (upper, lower)
+        for h, limit in enumerate(side)
+        if limit is not None
+    ]
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rule", "color": "var(--limit)", "strokeWidth": 5, "clip": True},
+        "encoding": {"x": x, "x2": {"field": "h2"}, "y": _number("limit", title, scale=scale)},
     }
 
 
@@ -261,19 +277,10 @@ def episode_chart(name: str, upper: PerStep, lower: PerStep, horizon: int) -> Sp
     """Return what one episode spends, against the limits; the page fills in the path and the mark."""
     x = _number("h", "steps taken", scale={"nice": False, "domain": [-0.3, horizon + 0.3]}, axis=_axis(tickMinStep=1))
     title = f"{shown(name)} spent"
-    y = _number("s", title, scale={"zero": False}, axis=_axis(tickCount=5))
-    limits = [
-        {"h": h + 0.5, "h2": h + 1.5, "s": as_float(limit)}
-        for side in (upper, lower)
-        for h, limit in enumerate(side)
-        if limit is not None
-    ]
+    scale = {"zero": False, "padding": 10}
+    y = _number("s", title, scale=scale, axis=_axis(tickCount=5))
     layers: list[Spec] = [
-        {
-            "data": {"values": limits},
-            "mark": {"type": "rule", "color": "var(--ink)", "strokeWidth": 2.4, "clip": True},
-            "encoding": {"x": x, "x2": {"field": "h2"}, "y": y},
-        },
+        _limit_layer(x, title, scale, upper, lower),
         {
             "data": {"name": "path"},
             "mark": {"type": "line", "color": "var(--accent)", "strokeWidth": 2, "point": {"color": "var(--accent)"}},
@@ -288,17 +295,31 @@ def episode_chart(name: str, upper: PerStep, lower: PerStep, horizon: int) -> Sp
     return _chart(f"{title} in one episode", 220, layer=layers, datasets={"path": [], "marker": []})
 
 
-def bars_chart(rows: list[dict[str, Any]], title: str, *, is_share: bool = False) -> Spec:
-    """Return one bar for each method: `rows` have its name `m`, a number `v`, and a color `c`."""
-    domain = {"domain": [0, 1]} if is_share else {}
-    axis = _axis(tickCount=5, format=".0%") if is_share else _axis(tickCount=5)
-    return _chart(
-        title, 30 * len(rows) + 40, data={"values": rows},
-        mark={"type": "bar", "cornerRadiusEnd": 3, "height": {"band": 0.66}},
-        encoding={
-            "y": {"field": "m", "type": "nominal", "sort": None, "title": None, "axis": _axis(minExtent=130)},
-            "x": _number("v", title, scale={"nice": True, **domain}, axis={**axis, "grid": True}),
-            "color": {"field": "c", "type": "nominal", "scale": None, "legend": None},
-            "tooltip": [{"field": "m", "title": "method"}, {"field": "text", "title": title}],
+def bars_chart(rows: list[dict[str, Any]], title: str) -> Spec:
+    """Return one bar for each method: `rows` have its name `m`, a number `v` with its text, and a color `c`."""
+    known = [row["v"] for row in rows if row["v"] is not None] or [0.0]
+    low, high = min(0.0, *known), max(0.0, *known)
+    room = 0.3 * (high - low or 1.0)
+    scale = {"domain": [low - room * (low < 0), high + room], "nice": False}
+    method = {
+        "field": "m", "type": "nominal", "sort": None, "title": None,
+        "axis": _axis(minExtent=124, maxExtent=124, labelLimit=120, domain=True),
+    }  # fmt: skip
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "cornerRadiusEnd": 3, "height": {"band": 0.62}},
+            "encoding": {
+                "y": method, "x": _number("v", None, scale=scale, axis=None),
+                "color": {"field": "c", "type": "nominal", "scale": None, "legend": None},
+            },
         },
-    )  # fmt: skip
+        {
+            "mark": {
+                "type": "text", "fontSize": 12, "align": {"expr": "datum.v < 0 ? 'right' : 'left'"},
+                "dx": {"expr": "datum.v < 0 ? -5 : 5"},
+            },
+            "encoding": {"y": method, "x": _number("v", None, scale=scale, axis=None), "text": {"field": "text"}},
+        },
+    ]  # fmt: skip
+    heading = {"text": title, "anchor": "start", "fontSize": 13, "fontWeight": 600, "color": "var(--ink)", "offset": 6}
+    return _chart(title, 28 * len(rows) + 34, data={"values": rows}, layer=layers, title=heading)

@@ -139,14 +139,15 @@ def budget_values(
     if model.distribution_DO is not None:
         tracked = [model.resource_index(each) for each in limits.resources]
         if (model.distribution_DO[tracked] >= 0).any():
-            return NoValues(name, "Costs are continuous, and exact values for every budget need costs of finite support.")
+            said = "There are no values of other budgets: costs are continuous, and exact values need costs of finite support."
+            return NoValues(name, said)
     upper, lower = limits.upper[d], limits.lower[d]
-    plain = len(set(upper)) == 1 and upper[0] is not None and all(each is None for each in lower)
+    plain = upper[0] is not None and len(set(upper)) == 1 and all(each is None for each in lower)
     alone = not model.resource(name).saturates or len(limits.resources) == 1
     try:
         if plain and alone:
             return _from_frontier(model, limits, name, upper[0] or Fraction(0), settings, clock)
-        return _from_solves(model, limits, solution, name, plain, settings, clock)
+        return _from_solves(model, limits, solution, name, settings, clock)
     except LimitError:
         return NoValues(name, f"The values of other budgets were not computed within the limits{_seconds(settings)}.")
 
@@ -214,8 +215,8 @@ def _position(curve: Curve, amount: Fraction, extra: Fraction) -> Position:
 
 
 def _from_solves(
-    model: CMDP, limits: Limits, solution: Solution, name: str, plain: bool, settings: Settings, clock: Clock
-) -> BudgetValues | NoValues:
+    model: CMDP, limits: Limits, solution: Solution, name: str, settings: Settings, clock: Clock
+) -> BudgetValues:
     """Solve the problem with limits moved by multiples of the unit, outwards from the budget."""
     d, unit = limits.resources.index(name), _unit(model, name)
     given = [abs(each) for each in (*limits.upper[d], *limits.lower[d]) if each is not None]
@@ -238,27 +239,28 @@ def _from_solves(
                 break  # with less, nothing is feasible either
     if 0 not in found or len(found) < 2:
         raise LimitError("no other budget was solved")
-    base = limits.upper[d][0] if plain else None
-    positions = [
-        Position((base or Fraction(0)) + k * stride * unit, found[k].value) for k in sorted(found)
-    ]
+    base = limits.upper[d][0] if len(set(limits.upper[d])) == 1 else None
+    positions = [Position((base or Fraction(0)) + k * stride * unit, found[k].value) for k in sorted(found)]
     for i, each in enumerate(positions):
         after = positions[i + 1] if i + 1 < len(positions) else None
         if after is not None and each.value > -math.inf:
             each.marginal = 0.0 if after.value == each.value else after.value - each.value
         each.rise = next(((more.amount, more.value) for more in positions[i:] if more.value > each.value), None)
     policies = {each.amount: found[k] for each, k in zip(positions, sorted(found), strict=True)}
-    why = "its limits differ by step or have two sides" if not plain else "it saturates, and other limits are kept"
-    side = "limits" if any(each is not None for each in limits.upper[d]) else "lower limits"
-    notes = [f"There is no single budget of {shown(name)} to vary, because {why}: "]
-    move = f"all its {'upper ' if side == 'limits' and not plain else ''}{side} are moved by the same amount"
-    notes[0] += f"{move}, with one exact solve for each." if not plain else "each budget is solved for itself."
+    side = "upper limits" if any(each is not None for each in limits.upper[d]) else "lower limits"
+    notes = ["Each budget is solved for itself, exactly; all other limits stay as they are."]
+    if base is None:
+        notes = [
+            f"The limits of {shown(name)} differ by step or are lower limits, so that there is no single budget to vary. "
+            f"Here all its {side} are {'raised' if side == 'upper limits' else 'lowered'} by the same amount, with one exact "
+            "solve for each."
+        ]
     if stride > 1:
         notes.append(f"Only every {format_amount(stride * unit)} is solved; values between two points are not known.")
     if stopped:
         notes.append("The time limit ended the search for more.")
     return BudgetValues(
-        name, not plain, positions, [each.amount for each in positions].index(base or Fraction(0)), stride * unit,
+        name, base is None, positions, [each.amount for each in positions].index(base or Fraction(0)), stride * unit,
         stride == 1, " ".join(notes), lambda amount: policies[amount].policy,
     )  # fmt: skip
 

@@ -70,7 +70,12 @@ def paragraph(text: str, class_: str | None = None) -> Markup:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[Markup]], *, label: str, numbers: Sequence[int] = ()
+    headings: Sequence[str],
+    rows: Iterable[Sequence[Markup]],
+    *,
+    label: str,
+    numbers: Sequence[int] = (),
+    stacked: bool = True,
 ) -> Markup:
     """Return a table in a box that scrolls if the page is narrow.
 
@@ -83,24 +88,34 @@ def table(
         What the table is about, for screen readers.
     numbers : sequence of int
         Columns that are aligned to the right.
+    stacked : bool
+        Whether a narrow page shows each row as a list of its cells, without those that are empty or a dash.
     """
 
     def style(column: int) -> str | None:
         return "number" if column in numbers else None
 
     head = tag("tr", *(tag("th", escape(each), scope="col", class_=style(i)) for i, each in enumerate(headings)))
-    body = [
-        tag("tr", *(tag("th", each, scope="row", class_=style(i)) if not i else tag("td", each, class_=style(i))
-                    for i, each in enumerate(row)))
-        for row in rows
-    ]  # fmt: skip
-    whole = tag("table", tag("caption", escape(label), class_="unseen"), tag("thead", head), tag("tbody", *body))
+
+    def cell(column: int, content: Markup) -> Markup:
+        if not column:
+            return tag("th", content, scope="row", class_=style(column))
+        empty = "yes" if content in ("", "–") else None
+        return tag("td", content, class_=style(column), data_label=headings[column], data_empty=empty)
+
+    body = [tag("tr", *(cell(i, each) for i, each in enumerate(row))) for row in rows]
+    caption = tag("caption", escape(label), class_="unseen")
+    whole = tag("table", caption, tag("thead", head), tag("tbody", *body), class_="stacked" if stacked else None)
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
-def facts(pairs: Iterable[tuple[str, Markup]]) -> Markup:
-    """Return a list of names and their values."""
-    return tag("dl", *(tag("div", tag("dt", escape(name)), tag("dd", value)) for name, value in pairs), class_="facts")
+def facts(pairs: Iterable[tuple[str, Markup]], wide: str = "") -> Markup:
+    """Return a list of names and their values; the one named `wide` takes two columns."""
+    parts = (
+        tag("div", tag("dt", escape(name)), tag("dd", value), class_="wide" if name == wide else None)
+        for name, value in pairs
+    )
+    return tag("dl", *parts, class_="facts")
 
 
 def to_json(data: Any) -> Markup:

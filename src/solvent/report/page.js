@@ -32,11 +32,13 @@
 
   // one chart per place; the latest request wins
   const requests = {};
-  async function draw(id, spec) {
+  async function draw(id, spec, sets = {}) {
     const place = byId(id);
     if (!place || !spec) return null;
     const request = (requests[id] = (requests[id] || 0) + 1);
-    const result = await vegaEmbed(place, spec, { actions: false, renderer: "svg", ast: true, tooltip: { theme: "custom" } });
+    delete views[id];
+    const whole = { ...spec, datasets: { ...spec.datasets, ...sets } };
+    const result = await vegaEmbed(place, whole, { actions: false, renderer: "svg", ast: true, tooltip: { theme: "custom" } });
     if (request !== requests[id]) return null;
     views[id] = result.view;
     return result.view;
@@ -67,7 +69,7 @@
     const found = data.plans[plan].first;
     if (!found.length) return "none: the episode is over";
     const several = found.length > 1;
-    return found.map(([s, a]) => (several ? `${data.states[s]}: ${data.actions[a]}` : data.actions[a])).join(", ");
+    return found.map(([s, a]) => (several ? `${data.states[s]}: ${data.actions[a]}` : data.actions[a])).join("; ");
   }
 
   function showBudget() {
@@ -84,7 +86,7 @@
     byId("budget-marginal-name").textContent = `value of ${curve.extra} more`;
     byId("budget-marginal").textContent =
       here.marginal !== null ? number(here.marginal) : feasible ? "beyond what was computed" : "infeasible";
-    byId("budget-rise").textContent = here.rise ? `${here.rise[0]}: ${number(here.rise[1])}` : "none on this curve";
+    byId("budget-rise").textContent = here.rise ? `${here.rise[0]}, to ${number(here.rise[1])}` : "none on this curve";
     byId("budget-first").textContent = feasible ? firstText(here.plan) : "no plan keeps this budget";
     byId("budget-reset").disabled = chosen.position === curve.marked;
     const marker = [{ x: here.x, v: here.value }];
@@ -95,8 +97,9 @@
 
   async function drawCurve() {
     byId("curve-note").textContent = data.curves[chosen.curve].note;
-    const value = await draw("value-chart", data.specs.value[chosen.curve]);
-    await draw("gain-chart", data.specs.gain[chosen.curve]);
+    const here = position(), marker = [{ x: here.x, v: here.value }];
+    const value = await draw("value-chart", data.specs.value[chosen.curve], { marker });
+    await draw("gain-chart", data.specs.gain[chosen.curve], { marker });
     if (value) value.addEventListener("click", (event) => pick(value, event));
     showBudget();
   }
@@ -194,12 +197,10 @@
   async function drawPlan() {
     const table = planTable();
     if (!table || table.along < 0) return;
-    if (drawnAlong !== table.along) {
-      drawnAlong = table.along;
-      const view = await draw("plan-chart", data.specs.plan[table.along]);
-      if (!view) return;
-    }
-    showCells();
+    const cells = planCells();
+    if (drawnAlong === table.along) return set("plan-chart", { cells });
+    drawnAlong = table.along;
+    await draw("plan-chart", data.specs.plan[table.along], { cells });
   }
 
   function planTable() {
@@ -210,16 +211,23 @@
   const othersOf = (row, table) =>
     table.resources.map((name, d) => (d === table.along ? "" : `${name} ${range(row[3 + 2 * d], row[4 + 2 * d])}`)).filter(Boolean).join(", ");
 
-  function showCells() {
+  function planCells() {
     const table = planTable(), d = table.along;
     let rows = table.rows.filter((row) => row[1] === last.state);
     const several = table.resources.length > 1;
     byId("plan-others-box").hidden = !several;
     if (several) {
-      const counts = new Map();
-      for (const row of rows) counts.set(othersOf(row, table), (counts.get(othersOf(row, table)) || 0) + 1);
-      const texts = [...counts.keys()];
-      if (!counts.has(last.others)) last.others = texts.reduce((best, text) => (counts.get(text) > counts.get(best) ? text : best), texts[0]);
+      const seen = new Map();
+      for (const row of rows) {
+        const text = othersOf(row, table);
+        if (!seen.has(text)) seen.set(text, { actions: new Set(), count: 0 });
+        seen.get(text).actions.add(row[2]);
+        seen.get(text).count += 1;
+      }
+      const texts = [...seen.keys()];
+      // the greatest variety of actions says most
+      const weight = (text) => 1e6 * seen.get(text).actions.size + seen.get(text).count;
+      if (!seen.has(last.others)) last.others = texts.reduce((best, text) => (weight(text) > weight(best) ? text : best), texts[0]);
       const select = byId("plan-others");
       select.replaceChildren(...texts.map((text) => element("option", text, { value: text })));
       select.value = last.others;
@@ -239,8 +247,8 @@
         value: row[row.length - 1] || "not known",
       };
     });
-    set("plan-chart", { cells });
     legend("plan-legend", [...used].map((action) => [color(action), data.actions[action]]));
+    return cells;
   }
 
   function legend(id, entries, signs = []) {
@@ -340,7 +348,7 @@
     const signs = Object.entries(data.map.letters).map(([action, letter]) => [letter, data.actions[action]]);
     const places = [["start", data.map.starts], ["must end in", data.map.goals]].filter(([, states]) => states.length && states.length < 6);
     legend("map-legend", [], [["↑", "move"], ...signs, ...places.map(([word, states]) => [word + ":", states.map((s) => data.states[s]).join(", ")])]);
-    await draw("map-chart", data.specs.map);
+    await draw("map-chart", data.specs.map, { cells: mapCells(-1) });
     showMap();
     showHere();
   }
@@ -377,8 +385,7 @@
           line.append(...cells.map((text) => element("td", String(text))));
           return line;
         }));
-      const path = [{ h: 0, s: episode.initial[played.resource] }, ...steps.map((step, i) => ({ h: i + 1, s: step.x[played.resource] }))];
-      set("episode-chart", { path });
+      set("episode-chart", { path: pathOf(episode) });
     }
     [...byId("episode-rows").children].forEach((line, i) => {
       if (i === at) { line.setAttribute("aria-current", "step"); reveal(line); } else line.removeAttribute("aria-current");
@@ -386,8 +393,8 @@
     let text;
     if (at < steps.length) {
       const step = steps[at];
-      const left = data.limited.map((name, d) => `${step.remaining[d]} of ${name} remain${step.remaining[d] === "1" ? "s" : ""}`).join(", ");
-      const costs = data.limited.map((name, d) => `${step.cost[d]} of ${name}`).join(" and ");
+      const left = data.limited.map((name, d) => `${step.remaining[d]} ${name} remaining`).join(", ");
+      const costs = data.limited.map((name, d) => `${step.cost[d]} ${name}`).join(" and ");
       text = `Step ${at}: in ${data.states[step.state]}${left ? `, ${left}` : ""}. The plan takes “${data.actions[step.action]}”, earns ${number(step.reward)}${costs ? `, pays ${costs}` : ""} and gets to ${data.states[step.next]}.`;
     } else {
       const bonus = episode.bonus ? `, of which ${number(episode.bonus)} for where it ended` : "";
@@ -399,6 +406,16 @@
     const spent = at === 0 ? episode.initial[played.resource] : steps[at - 1].x[played.resource];
     set("episode-chart", { marker: [{ h: at, s: spent }] });
     showHere();
+  }
+
+  function pathOf(episode) {
+    const d = played.resource;
+    return [{ h: 0, s: episode.initial[d] }, ...episode.steps.map((step, i) => ({ h: i + 1, s: step.x[d] }))];
+  }
+
+  async function drawEpisode() {
+    const path = pathOf(data.episodes[played.episode]);
+    await draw("episode-chart", data.specs.episode[played.resource], { path, marker: [path[played.step]] });
   }
 
   // scroll the list, and never the page
@@ -428,10 +445,10 @@
     if (resource)
       resource.addEventListener("change", async () => {
         played.resource = Number(resource.value);
-        await draw("episode-chart", data.specs.episode[played.resource]);
+        await drawEpisode();
         showEpisode(true);
       });
-    if (data.specs.episode.length) await draw("episode-chart", data.specs.episode[0]);
+    if (data.specs.episode.length) await drawEpisode();
     showEpisode(true);
   }
 

@@ -42,7 +42,9 @@ def page(contents: Contents, made: datetime | None = None) -> str:
     made : datetime, optional
         When the page was made. Default: now.
     """
-    style, own = (files("solvent.report").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, own = (
+        files("solvent.report").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
     library = chart_script()
     when = (made or datetime.now(UTC)).astimezone(UTC)
     listed = [*sections(contents), Section("made", "How this page was made", _made(contents, when))]
@@ -154,8 +156,8 @@ def _method_specs(contents: Contents) -> dict[str, Any]:
         for method, value, _, safe in found
     ]
     return {
-        "over": bars_chart(over, "episodes that break a limit", is_share=True),
-        "earned": bars_chart(earned, "expected reward"),
+        "over": bars_chart(over, "How often it breaks a limit"),
+        "earned": bars_chart(earned, "Expected reward"),
     }
 
 
@@ -178,7 +180,8 @@ def _made(contents: Contents, when: datetime) -> Markup:
         "digits, except in tables and beside bars, which have six. Steps are counted from 0. This file contains "
         "everything it needs and sends nothing anywhere."
     )
-    return join([facts((name, escape(text)) for name, text in pairs), paragraph(note, "note")])
+    shown_facts = facts([(name, escape(text)) for name, text in pairs], wide="fingerprint of the model")
+    return join([shown_facts, paragraph(note, "note")])
 
 
 def _hash(script: str) -> str:

@@ -21,11 +21,15 @@ from solvent.verification.report import CostPart, VerifyReport, Witness
 METHODS = {
     "expectation": "keeps the budget on average",
     "chance": "keeps the budget with high probability",
-    "smaller expectation": "keeps a smaller budget on average, chosen so that the true one always holds",
-    "smaller chance": "keeps a smaller budget with high probability, chosen so that the true one always holds",
+    "smaller expectation": "as expectation, with a smaller budget so that the true one holds",
+    "smaller chance": "as chance, with a smaller budget so that the true one holds",
     "knapsack": "spends from one account and stops when it is empty",
     "unconstrained": "ignores the budget",
 }
+
+
+#: Longest remark of a method that is shown beside its result.
+_LONGEST_NOTE = 60
 
 
 class Section(NamedTuple):
@@ -92,7 +96,9 @@ def _problem(contents: Contents) -> Markup:
             rows.append([escape(cell) for cell in cells])
         headings = ["resource", "limit on what is spent", "cost of a step", "unit", "floor", "ceiling", "spent before"]
         parts.append(table(headings, rows, label="Resources and their limits"))
-        notes = ["Costs and limits are exact multiples of the unit."]
+        notes = ["Costs are exact multiples of the unit."]
+        if model.has_continuous_costs:
+            notes = ["The limits hold for every cost that can be drawn, up to the largest."]
         if model.is_saturating:
             notes.append("With a floor or a ceiling, what is spent never goes beyond it: a full tank takes no more.")
         parts.append(paragraph(" ".join(notes), "note"))
@@ -112,11 +118,17 @@ def _answer(contents: Contents) -> Markup:
     style, word, meaning = STATUS[solution.status]
     verified = contents.verified
     if isinstance(verified, VerifyReport) and not verified.feasible and solution.status is not Status.RELAXED:
-        style, word, meaning = "bad", "Verification failed", "The independent check found a history that breaks a limit."
+        style, word, meaning = (
+            "bad",
+            "Verification failed",
+            "The independent check found a history that breaks a limit.",
+        )
     numbers: list[Markup] = []
     if math.isfinite(solution.value):
         unit = tag("span", escape("expected reward"), class_="unit")
-        numbers.append(tag("p", escape(f"{solution.value:.10g}"), unit, class_="headline", data_value=repr(solution.value)))
+        numbers.append(
+            tag("p", escape(f"{solution.value:.10g}"), unit, class_="headline", data_value=repr(solution.value))
+        )
     parts = [
         tag("p", tag("span", escape(word), class_=f"chip {style}"), escape(" "), escape(meaning), class_="verdict"),
         *numbers,
@@ -155,12 +167,15 @@ def _proof(contents: Contents) -> Markup:
         ),
     ]
     if math.isfinite(solution.gap):
-        rows.append(("relative gap", "0 (rounding errors only)" if not solution.gap else share_text(solution.gap), nothing))
+        rows.append(
+            ("relative gap", "0 (rounding errors only)" if not solution.gap else share_text(solution.gap), nothing)
+        )
     texts = limit_texts(contents.model, limits)
     for d, name in enumerate(limits.resources):
         bound = "" if solution.worst_is_exact else "at most "
         found = f"{bound}{amount_text(solution.worst_spent[name])}" if name in solution.worst_spent else nothing
-        label = f"most {shown(name)} ever spent ({texts[name]})"
+        by_step = len(set(zip(limits.lower[d], limits.upper[d], strict=True))) > 1
+        label = f"most {shown(name)} ever spent ({'limits by step' if by_step else texts[name]})"
         rows.append((label, found, amount_text(checked.worst_spent[name]) if checked else nothing))
         if checked and any(each is not None for each in limits.lower[d]):
             rows.append((f"least {shown(name)} ever spent", nothing, amount_text(checked.least_spent[name])))
@@ -206,7 +221,10 @@ def _history(witness: Witness) -> Markup:
         for name in names:
             cost = each.cost.get(name, Fraction(0))
             low, high = each.lower[name], each.upper[name]
-            ends = [f"at least {amount_text(low)}" if low is not None else "", f"at most {amount_text(high)}" if high is not None else ""]
+            ends = [
+                f"at least {amount_text(low)}" if low is not None else "",
+                f"at most {amount_text(high)}" if high is not None else "",
+            ]
             broken = each is witness.steps[-1] and name == witness.resource
             cells += [
                 str(cost) if isinstance(cost, CostDistribution | CostPart) else amount_text(cost),
@@ -222,7 +240,9 @@ def _history(witness: Witness) -> Markup:
 
 def _budget(contents: Contents) -> Markup:
     parts = [
-        paragraph("How much would be earned with more or less? Move the slider: the mark, the values and the plan below follow."),
+        paragraph(
+            "How much would be earned with more or less? Move the slider: the mark, the values and the plan below follow."
+        ),
     ]
     found = [each for each in contents.values if isinstance(each, BudgetValues)]
     missing = [each for each in contents.values if isinstance(each, NoValues)]
@@ -320,7 +340,9 @@ def _plan(contents: Contents) -> Markup:
     search = tag(
         "div",
         tag("label", escape("Search the plan"), for_="plan-search"),
-        Markup('<input type="search" id="plan-search" autocomplete="off" spellcheck="false" placeholder="state, action, step 3 …">'),
+        Markup(
+            '<input type="search" id="plan-search" autocomplete="off" spellcheck="false" placeholder="state, action, step 3 …">'
+        ),
         tag("span", id="plan-count", role="status"),
         class_="search",
     )
@@ -354,7 +376,11 @@ def _spending(contents: Contents) -> Markup:
     verified, simulated = contents.verified, contents.simulated
     if isinstance(verified, str):
         return paragraph(verified, "warning")
-    entries = [("line ink", "limit"), ("line mark", "worst case, exact"), ("line good", "least spent, exact")]
+    entries = [
+        ("line limit", "limit"),
+        ("line mark", "most spent by any history, exact"),
+        ("line good", "least spent, exact"),
+    ]
     if isinstance(simulated, str):
         said = [paragraph(simulated, "warning")]
     else:
@@ -381,7 +407,7 @@ def _spending(contents: Contents) -> Markup:
     parts.append(
         tag(
             "details", tag("summary", escape("The exact amounts after each step")),
-            table(headings, rows, label="Worst and least amounts after each step", numbers=range(1, len(headings))),
+            table(headings, rows, label="Worst and least amounts after each step", numbers=range(1, len(headings)), stacked=False),
         )
     )  # fmt: skip
     return join(parts)
@@ -392,7 +418,10 @@ def _spending_rows(verified: VerifyReport, names: list[str]) -> Iterator[list[Ma
         cells = [str(step)]
         for name in names:
             low, high = (side[name][step] if name in side else None for side in (verified.lower, verified.upper))
-            limits = [f"≥ {amount_text(low)}" if low is not None else "", f"≤ {amount_text(high)}" if high is not None else ""]
+            limits = [
+                f"≥ {amount_text(low)}" if low is not None else "",
+                f"≤ {amount_text(high)}" if high is not None else "",
+            ]
             cells += [
                 amount_text(verified.worst_spent_by_step[name][step]),
                 amount_text(verified.least_spent_by_step[name][step]),
@@ -410,12 +439,24 @@ def _methods(contents: Contents) -> Markup:
             "Standard methods keep a budget on average or with high probability. Each made a plan for the same problem, "
             "and each plan was verified exactly: what it really earns, and how often it breaks a limit."
         ),
-        tag("div", tag("div", class_="chart", id="over-chart"), tag("div", class_="chart", id="earned-chart"), class_="pair box"),
+        tag(
+            "div",
+            tag("div", class_="chart", id="over-chart"),
+            tag("div", class_="chart", id="earned-chart"),
+            class_="pair box",
+        ),
     ]
     names = compared.limits.resources
-    headings = ["method", "what it does", "expected reward", "breaks a limit", *(f"most {shown(n)}" for n in names), "mean excess", "note"]
+    headings = [
+        "method",
+        "what it does",
+        "expected reward",
+        "breaks a limit",
+        *(f"worst {shown(n)}" for n in names),
+        "mean excess",
+    ]
     rows = [_own_cells(contents, names), *(_method_cells(row, compared, contents) for row in compared.rows)]
-    parts.append(table(headings, rows, label="Methods compared", numbers=range(2, 4 + len(names) + 1)))
+    parts.append(table(headings, rows, label="Methods compared", numbers=range(2, len(headings))))
     return join(parts)
 
 
@@ -428,10 +469,12 @@ def _own_cells(contents: Contents, names: tuple[str, ...]) -> list[Markup]:
         excess = [_excess(name, verified.expected_excess.get(name), names) for name in names]
         cells += [
             rounded_text(verified.value), share_text(verified.violation_probability),
-            *(amount_text(verified.worst_spent[name]) for name in names), ", ".join(excess) or "0", "",
+            *(_extreme(verified.least_spent[name], verified.worst_spent[name], contents, name) for name in names),
+            ", ".join(excess) or "0",
         ]  # fmt: skip
     else:
-        cells += ["–", "–", *("–" for _ in names), "–", STATUS[solution.status][1].lower()]
+        cells[1] = STATUS[solution.status][1].lower()
+        cells += ["–", "–", *("–" for _ in names), "–"]
     return [escape(cell) for cell in cells]
 
 
@@ -440,18 +483,26 @@ def _method_cells(row: ComparisonRow, compared: Comparison, contents: Contents) 
     what = METHODS.get(row.method, "")
     if "chance" in row.method:
         what = what.replace("high probability", f"probability {100 * (1 - float(contents.settings.delta)):g} %")
-    cells = [row.method, what]
     if row.feasible is None:
         note = row.message or row.status.value.replace("_", " ")
-        cells += ["–", "–", *("–" for _ in names), "–", note]
+        cells = ["–", "–", *("–" for _ in names), "–"]
     else:
         excess = [_excess(name, row.expected_excess.get(name), names) for name in names]
-        note = row.message if row.status is Status.FEASIBLE else ""
-        cells += [
+        note = row.message if row.status is Status.FEASIBLE and len(row.message) <= _LONGEST_NOTE else ""
+        cells = [
             rounded_text(row.value), share_text(row.violation_probability),
-            *(amount_text(row.worst_spent[name]) for name in names), ", ".join(excess), note,
+            *(_extreme(row.least_spent[name], row.worst_spent[name], contents, name) for name in names),
+            ", ".join(excess),
         ]  # fmt: skip
-    return [escape(cell) for cell in cells]
+    said = join([escape(what), tag("small", escape(note))]) if note else escape(what)
+    return [escape(row.method), said, *(escape(cell) for cell in cells)]
+
+
+def _extreme(least: Fraction | None, most: Fraction | None, contents: Contents, name: str) -> str:
+    """Return the most spent if there are upper limits, and the least spent if there are lower limits."""
+    d = contents.limits.resources.index(name)
+    sides = ((least, contents.limits.lower[d]), (most, contents.limits.upper[d]))
+    return " to ".join(amount_text(amount) for amount, limits in sides if any(each is not None for each in limits))
 
 
 def _excess(name: str, excess: float | None, names: tuple[str, ...]) -> str:
@@ -472,7 +523,9 @@ def _episodes(contents: Contents) -> Markup:
         tag("button", escape(text), type="button", id=f"episode-{key}")
         for key, text in (("first", "First"), ("back", "Back"), ("next", "Next"), ("last", "Last"))
     ]
-    controls = tag("div", _choice("episode", "Episode", names), tag("div", *buttons, class_="buttons"), class_="controls")
+    controls = tag(
+        "div", _choice("episode", "Episode", names), tag("div", *buttons, class_="buttons"), class_="controls"
+    )
     resources = contents.limits.resources
     if len(resources) > 1:
         controls = join([controls, _choice("episode-resource", "Resource", [shown(name) for name in resources])])

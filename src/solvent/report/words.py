@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
 
-from solvent.baselines.smaller import as_budget
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
 from solvent.report.markup import shown
@@ -60,8 +60,31 @@ def start_text(start: Hashable | Mapping[Hashable, float]) -> str:
 
 def limit_texts(model: CMDP, limits: Limits) -> dict[str, str]:
     """Return the limits of each resource in words."""
-    budgets = as_budget(model, limits)
-    return {name: budgets[name].text if name in limits.resources else "no limit" for name in model.resources}
+    found = dict.fromkeys(model.resources, "no limit")
+    for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
+        found[name] = _limits_text(list(zip(lower, upper, strict=True)))
+    return found
+
+
+def _limits_text(pairs: list[tuple[Fraction | None, Fraction | None]]) -> str:
+    """Return limits after each step in words, equal ones together."""
+    if len(set(pairs)) == 1:
+        return _ends_text(*pairs[0])
+    parts, begin = [], 0
+    for end in range(1, len(pairs) + 1):
+        if end == len(pairs) or pairs[end] != pairs[begin]:
+            if pairs[begin] != (None, None):
+                steps = f"step {begin}" if end == begin + 1 else f"steps {begin} to {end - 1}"
+                parts.append(f"{_ends_text(*pairs[begin])} after {steps}")
+            begin = end
+    more = f", and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+    return ", ".join(parts[:_MOST_NAMED]) + more
+
+
+def _ends_text(low: Fraction | None, high: Fraction | None) -> str:
+    if low is None:
+        return "no limit" if high is None else f"at most {amount_text(high)}"
+    return f"at least {amount_text(low)}" if high is None else f"between {amount_text(low)} and {amount_text(high)}"
 
 
 def problem_text(model: CMDP, limits: Limits) -> str:

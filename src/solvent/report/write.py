@@ -25,7 +25,12 @@ _MOST_TRAJECTORIES = 50
 
 
 def write_report(
-    model: CMDP, limits: Limits, solution: Solution, path: str | Path, settings: Settings, progress: ProgressLike = False
+    model: CMDP,
+    limits: Limits,
+    solution: Solution,
+    path: str | Path,
+    settings: Settings,
+    progress: ProgressLike = False,
 ) -> None:
     """Write the report of a solution; see `Solution.report`."""
     check_installed()
