@@ -62,10 +62,10 @@ def arrows(
 ) -> Axes:
     """Plot a policy as arrows on a grid, for a model whose states are cells.
 
-    States are cells if they are pairs of integers, text such as "2,5", or letters with numbers such as "c5". The orientation of the grid is inferred from
-    actions named after directions (north, up, left, E, ...). Other actions point to their most likely next cell, and
-    actions that do not move are drawn as letters. If the policy is randomized, the length of an arrow is proportional
-    to its probability.
+    States are cells if they are pairs of integers, text such as "2,5", or letters with numbers such as "c5". The
+    orientation of the grid is inferred from actions named after directions (north, up, left, E, ...). Other actions
+    point to their most likely next cell, and actions that do not move are drawn as letters. If the policy is
+    randomized, the length of an arrow is proportional to its probability.
 
     Parameters
     ----------

@@ -176,7 +176,8 @@ def map_chart(width: int, height: int) -> Spec:
             "data": {"name": "cells"},
             "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 2, "cornerRadius": 4},
             "encoding": {
-                **edge, "color": {"field": "fill", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
+                **edge, "tooltip": tooltip,
+                "color": {"field": "fill", "type": "nominal", "scale": None, "legend": None},
             },
         },
         {
@@ -187,7 +188,7 @@ def map_chart(width: int, height: int) -> Spec:
         {
             "data": {"name": "cells"},
             "transform": [{"filter": "isValid(datum.angle)"}],
-            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": 620, "opacity": 1},
+            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": 900, "opacity": 1},
             "encoding": {
                 "x": x, "y": y, "angle": {"field": "angle", "type": "quantitative", "scale": None},
                 "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
@@ -299,7 +300,7 @@ def bars_chart(rows: list[dict[str, Any]], title: str) -> Spec:
     """Return one bar for each method: `rows` have its name `m`, a number `v` with its text, and a color `c`."""
     known = [row["v"] for row in rows if row["v"] is not None] or [0.0]
     low, high = min(0.0, *known), max(0.0, *known)
-    room = 0.3 * (high - low or 1.0)
+    room = 0.42 * (high - low or 1.0)
     scale = {"domain": [low - room * (low < 0), high + room], "nice": False}
     method = {
         "field": "m", "type": "nominal", "sort": None, "title": None,

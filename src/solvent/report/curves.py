@@ -139,8 +139,11 @@ def budget_values(
     if model.distribution_DO is not None:
         tracked = [model.resource_index(each) for each in limits.resources]
         if (model.distribution_DO[tracked] >= 0).any():
-            said = "There are no values of other budgets: costs are continuous, and exact values need costs of finite support."
-            return NoValues(name, said)
+            return NoValues(
+                name,
+                "There are no values of other budgets: costs are continuous, and exact values need costs of finite "
+                "support.",
+            )
     upper, lower = limits.upper[d], limits.lower[d]
     plain = upper[0] is not None and len(set(upper)) == 1 and all(each is None for each in lower)
     alone = not model.resource(name).saturates or len(limits.resources) == 1
@@ -251,9 +254,9 @@ def _from_solves(
     notes = ["Each budget is solved for itself, exactly; all other limits stay as they are."]
     if base is None:
         notes = [
-            f"The limits of {shown(name)} differ by step or are lower limits, so that there is no single budget to vary. "
-            f"Here all its {side} are {'raised' if side == 'upper limits' else 'lowered'} by the same amount, with one exact "
-            "solve for each."
+            f"The limits of {shown(name)} differ by step or are lower limits, so that there is no single budget to "
+            f"vary. Here all its {side} are {'raised' if side == 'upper limits' else 'lowered'} by the same amount, "
+            "with one exact solve for each."
         ]
     if stride > 1:
         notes.append(f"Only every {format_amount(stride * unit)} is solved; values between two points are not known.")

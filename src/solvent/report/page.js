@@ -6,6 +6,7 @@
   const MOST_COLORS = 16;
   const OPEN = -1;
   const MOST_SHOWN = 400;
+  const ANY = "any";
   const views = {};
 
   const number = (value) => (value === null ? "none" : String(value));
@@ -217,21 +218,12 @@
     const several = table.resources.length > 1;
     byId("plan-others-box").hidden = !several;
     if (several) {
-      const seen = new Map();
-      for (const row of rows) {
-        const text = othersOf(row, table);
-        if (!seen.has(text)) seen.set(text, { actions: new Set(), count: 0 });
-        seen.get(text).actions.add(row[2]);
-        seen.get(text).count += 1;
-      }
-      const texts = [...seen.keys()];
-      // the greatest variety of actions says most
-      const weight = (text) => 1e6 * seen.get(text).actions.size + seen.get(text).count;
-      if (!seen.has(last.others)) last.others = texts.reduce((best, text) => (weight(text) > weight(best) ? text : best), texts[0]);
+      const texts = [ANY, ...new Set(rows.map((row) => othersOf(row, table)))];
+      if (!texts.includes(last.others)) last.others = ANY;
       const select = byId("plan-others");
       select.replaceChildren(...texts.map((text) => element("option", text, { value: text })));
       select.value = last.others;
-      rows = rows.filter((row) => othersOf(row, table) === last.others);
+      if (last.others !== ANY) rows = rows.filter((row) => othersOf(row, table) === last.others);
     }
     const known = rows.flatMap((row) => [size(row[3 + 2 * d]), size(row[4 + 2 * d])]).filter((x) => x !== null);
     if (data.starting[d] !== undefined) known.push(data.starting[d]);
@@ -244,11 +236,32 @@
       return {
         x: row[0] - 0.5, x2: row[0] + 0.5, y: a === null ? bottom : a - least, y2: b === null ? top : b + least,
         color: color(row[2]), step: row[0], range: range(row[3 + 2 * d], row[4 + 2 * d]), action: data.actions[row[2]],
-        value: row[row.length - 1] || "not known",
+        value: row[row.length - 1] || "not known", number: row[2],
       };
     });
     legend("plan-legend", [...used].map((action) => [color(action), data.actions[action]]));
-    return cells;
+    return several && last.others === ANY ? divided(cells) : cells;
+  }
+
+  // cells that overlap, because the action also depends on other amounts, are divided among their actions
+  function divided(cells) {
+    const bySteps = new Map();
+    for (const cell of cells) bySteps.set(cell.step, [...(bySteps.get(cell.step) || []), cell]);
+    const parts = [];
+    for (const group of bySteps.values()) {
+      const ends = [...new Set(group.flatMap((cell) => [cell.y, cell.y2]))].sort((a, b) => a - b);
+      for (let i = 0; i + 1 < ends.length; i++) {
+        const there = new Map();
+        for (const cell of group) if (cell.y <= ends[i] && cell.y2 >= ends[i + 1]) there.set(cell.number, cell);
+        let place = 0;
+        for (const cell of there.values()) {
+          const x = cell.x + place / there.size;
+          place += 1;
+          parts.push({ ...cell, x, x2: x + 1 / there.size, y: ends[i], y2: ends[i + 1], value: there.size > 1 ? "depends on other amounts" : cell.value });
+        }
+      }
+    }
+    return parts;
   }
 
   function legend(id, entries, signs = []) {

@@ -88,7 +88,8 @@ def plan_of(policy: AugmentedPolicy, names: Names, *, along: str | None = None) 
         The only resource along which amounts are merged. Default: each of the tracked ones, in a table of its own.
     """
     chosen: list[str | None] = list(policy.resources) if along not in policy.resources else [along]
-    tables, notes = [], []
+    tables: list[dict[str, Any]] = []
+    notes = []
     for resource in chosen or [None]:
         rows, note = _rows(policy, resource)
         notes.append(note)

@@ -142,8 +142,8 @@ def _answer(contents: Contents) -> Markup:
         parts.append(paragraph(verified, "warning"))
         return join(parts)
     said = (
-        f"The second column was computed by an independent implementation that shares no code with the solver: it followed "
-        f"every history of the plan, {verified.nodes:,} nodes, with amounts as integers."
+        "The second column was computed by an independent implementation that shares no code with the solver: it "
+        f"followed every history of the plan, {verified.nodes:,} nodes, with amounts as integers."
     )
     parts.append(paragraph(said, "note"))
     if verified.witness is not None:
@@ -186,8 +186,8 @@ def _proof(contents: Contents) -> Markup:
             rows.append(("always ends where it must", nothing, "yes" if checked.feasible else "no"))
         rows.append(("never exceeds the budget", nothing, "yes" if checked.feasible else "no"))
     return table(
-        ["", "solver", "verification"], [[escape(cell) for cell in row] for row in rows], label="The answer and its proof",
-        numbers=(1, 2),
+        ["", "solver", "verification"], [[escape(cell) for cell in row] for row in rows],
+        label="The answer and its proof", numbers=(1, 2),
     )  # fmt: skip
 
 
@@ -241,7 +241,8 @@ def _history(witness: Witness) -> Markup:
 def _budget(contents: Contents) -> Markup:
     parts = [
         paragraph(
-            "How much would be earned with more or less? Move the slider: the mark, the values and the plan below follow."
+            "How much would be earned with more or less? Move the slider: the mark, the values and the plan below "
+            "follow."
         ),
     ]
     found = [each for each in contents.values if isinstance(each, BudgetValues)]
@@ -293,8 +294,8 @@ def _slider_box() -> Markup:
         ]
     )
     return tag(
-        "div", slider, readout, tag("div", class_="chart", id="value-chart"), tag("div", class_="chart", id="gain-chart"),
-        legend, class_="box",
+        "div", slider, readout, tag("div", class_="chart", id="value-chart"),
+        tag("div", class_="chart", id="gain-chart"), legend, class_="box",
     )  # fmt: skip
 
 
@@ -304,9 +305,8 @@ def _choice(key: str, label: str, options: list[str]) -> Markup:
 
 
 def _legend(entries: list[tuple[str, str]]) -> Markup:
-    return tag(
-        "ul", *(tag("li", tag("span", class_=f"sign {style}"), escape(text)) for style, text in entries), class_="legend"
-    )  # fmt: skip
+    items = (tag("li", tag("span", class_=f"sign {style}"), escape(text)) for style, text in entries)
+    return tag("ul", *items, class_="legend")
 
 
 def _plan(contents: Contents) -> Markup:
@@ -341,7 +341,8 @@ def _plan(contents: Contents) -> Markup:
         "div",
         tag("label", escape("Search the plan"), for_="plan-search"),
         Markup(
-            '<input type="search" id="plan-search" autocomplete="off" spellcheck="false" placeholder="state, action, step 3 …">'
+            '<input type="search" id="plan-search" autocomplete="off" spellcheck="false" '
+            'placeholder="state, action, step 3 …">'
         ),
         tag("span", id="plan-count", role="status"),
         class_="search",
@@ -389,9 +390,9 @@ def _spending(contents: Contents) -> Markup:
         cut = f" The simulation was stopped early: {simulated.stopped}." if simulated.stopped else ""
         said = [
             paragraph(
-                f"No history leaves the range between the two exact lines. The bands are {simulated.episodes:,} simulated "
-                f"episodes (seed {contents.settings.seed}), whose mean reward is {rounded_text(simulated.mean_reward)}"
-                f"{error}; {times}.{cut}"
+                f"No history leaves the range between the two exact lines. The bands are {simulated.episodes:,} "
+                f"simulated episodes (seed {contents.settings.seed}), whose mean reward is "
+                f"{rounded_text(simulated.mean_reward)}{error}; {times}.{cut}"
             )
         ]
         entries += [("line accent", "median of episodes"), ("band strong", "25–75 %"), ("band", "5–95 %")]
@@ -407,7 +408,10 @@ def _spending(contents: Contents) -> Markup:
     parts.append(
         tag(
             "details", tag("summary", escape("The exact amounts after each step")),
-            table(headings, rows, label="Worst and least amounts after each step", numbers=range(1, len(headings)), stacked=False),
+            table(
+                headings, rows, label="Worst and least amounts after each step", numbers=range(1, len(headings)),
+                stacked=False,
+            ),
         )
     )  # fmt: skip
     return join(parts)
@@ -436,8 +440,8 @@ def _methods(contents: Contents) -> Markup:
         return paragraph(compared, "note")
     parts = [
         paragraph(
-            "Standard methods keep a budget on average or with high probability. Each made a plan for the same problem, "
-            "and each plan was verified exactly: what it really earns, and how often it breaks a limit."
+            "Standard methods keep a budget on average or with high probability. Each made a plan for the same "
+            "problem, and each plan was verified exactly: what it really earns, and how often it breaks a limit."
         ),
         tag(
             "div",

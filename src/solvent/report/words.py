@@ -27,7 +27,7 @@ STATUS = {
     ),
     Status.RELAXED: (
         "fair", "Relaxed",
-        "This plan earns at least as much as any that keeps the budget, but it can exceed the budget by the amount below.",
+        "This plan earns at least as much as any that keeps the budget, but it can exceed it by the amount below.",
     ),
     Status.INFEASIBLE: ("bad", "Infeasible", "No plan keeps this budget under every outcome."),
     Status.LIMIT: ("bad", "Not finished", "A limit of time or memory was reached before a plan was found."),
@@ -90,7 +90,10 @@ def _ends_text(low: Fraction | None, high: Fraction | None) -> str:
 def problem_text(model: CMDP, limits: Limits) -> str:
     """Return the problem in two sentences."""
     steps = "one step" if model.horizon == 1 else f"{model.horizon:,} steps"
-    said = f"There are {steps}, numbered from 0. At each of them one action is chosen; its cost and the next state can be random."
+    said = (
+        f"There are {steps}, numbered from 0. At each of them one action is chosen; its cost and the next state can be "
+        "random."
+    )
     if not limits.resources:
         return f"{said} No resource is limited."
     kept = " and ".join(shown(name) for name in limits.resources)
