@@ -25,22 +25,24 @@ RANKS = [
     ["solvers"],
     ["baselines", "learning", "gym"],
     ["plot", "warmup"],
+    ["report"],
     ["experiments"],
     ["cli"],
 ]
 RANK = {package: rank for rank, packages in enumerate(RANKS) for package in packages}
 
-#: Convenience methods that import a later package when they are called: `model.save`, `Curve.plot`, `Surface.plot` and
-#: `LearnResult.plot`.
+#: Convenience methods that import a later package when they are called: `model.save`, `Curve.plot`, `Surface.plot`,
+#: `LearnResult.plot` and `Solution.report`.
 EXCEPTIONS = {
     "learning/result.py": "learning imports plot",
     "model/cmdp.py": "model imports formats",
     "model/discounted.py": "model imports formats",
     "solvers/curve.py": "solvers imports plot",
+    "solvers/solution.py": "solvers imports report",
     "solvers/surface.py": "solvers imports plot",
 }
 
-HEAVY = ["torch", "ray", "matplotlib", "gymnasium", "scipy.stats", "numba", "pydantic"]
+HEAVY = ["torch", "ray", "vl_convert", "matplotlib", "gymnasium", "scipy.stats", "numba", "pydantic"]
 
 
 def package_of(path: Path) -> str:
@@ -132,6 +134,7 @@ CONVENIENCE = {
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
     ("solvent.solvers.surface", "solvent.plot.surfaces"),  # Surface.plot
     ("solvent.solvers.solution", "solvent.solvers.explain"),  # Solution.explain
+    ("solvent.solvers.solution", "solvent.report.write"),  # Solution.report
 }
 
 

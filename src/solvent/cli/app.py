@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from solvent._version import __version__
-from solvent.cli import checking, demo, examples, experiments, learning, levels, models, policies, solving, warmup
+from solvent.cli import (
+    checking,
+    demo,
+    examples,
+    experiments,
+    learning,
+    levels,
+    models,
+    policies,
+    reporting,
+    solving,
+    warmup,
+)
 from solvent.cli.command import add_command
 from solvent.cli.exits import fail, usage_error
 from solvent.cli.session import ExitCode, Session
@@ -132,6 +144,14 @@ add_command(
     "solvent learn FrozenLake-v1 --horizon 40 --budget 10 --cost 0,1,1,1 --env-arg is_slippery=true",
     "solvent learn package.module:Env-v0 --horizon 20 --budget fuel=8 --cost-bound 2",
     "solvent learn van.yaml --epsilon 0.01 --checkpoint run.ckpt --resume",
+    reads_model=True,
+)
+add_command(
+    app,
+    reporting.report,
+    "solvent report van.yaml -o van.html",
+    "solvent report van.yaml --budget fuel=20 --max-budget fuel=60 --seed 7 -o van.html",
+    "solvent report campaign.yaml --gap 0.01 --time-limit 120 -o campaign.html",
     reads_model=True,
 )
 add_command(

@@ -79,6 +79,25 @@ ApproximationOption = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+EpsilonOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--epsilon", "-e",
+        metavar="[NAME=]E",
+        help="By how much the policy may exceed the budget, or with --strict how finely costs are rounded: an "
+        "amount (additive) or a share of the budget (relative).",
+        show_default=False,
+    ),
+]  # fmt: skip
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="With --approximation: never exceed the budget.", show_default=False)
+]
+GapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gap", metavar="G", help="Stop when the relative gap is at most G: 0.01 is 1 %.", show_default=False
+    ),
+]
 TimeLimit = Annotated[
     float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after this time.", show_default=False)
 ]

@@ -18,12 +18,15 @@ from solvent.cli.options import (
     CheckpointEvery,
     CheckpointOption,
     EngineOption,
+    EpsilonOption,
+    GapOption,
     MemoryLimit,
     MethodOption,
     ModelArgument,
     PlotOption,
     ResourceOption,
     SpentOption,
+    StrictOption,
     TimeLimit,
 )
 from solvent.cli.outputs import PLOT_SUFFIXES, Output, OutputFiles, plan_output, refuse_duplicates
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from solvent.verification.report import Witness
 
 #: Exit codes of the statuses without a policy that keeps the budget.
-_CODES = {
+CODES = {
     "infeasible": ExitCode.INFEASIBLE,
     "not_found": ExitCode.INFEASIBLE,
     "limit": ExitCode.LIMIT,
@@ -61,26 +64,9 @@ def solve(
     spent: SpentOption = None,
     method: MethodOption = None,
     approximation: ApproximationOption = None,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--epsilon",
-            "-e",
-            metavar="[NAME=]E",
-            help="By how much the policy may exceed the budget, or with --strict how finely costs are rounded: an "
-            "amount (additive) or a share of the budget (relative).",
-            show_default=False,
-        ),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="With --approximation: never exceed the budget.", show_default=False)
-    ] = False,
-    gap: Annotated[
-        str | None,
-        typer.Option(
-            "--gap", metavar="G", help="Stop when the relative gap is at most G: 0.01 is 1 %.", show_default=False
-        ),
-    ] = None,
+    epsilon: EpsilonOption = None,
+    strict: StrictOption = False,
+    gap: GapOption = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
     checkpoint: CheckpointOption = None,
@@ -107,10 +93,8 @@ def solve(
     limited = read_budget_options(budget, loaded)
     before = read_spent_options(spent, loaded)
     limits = resolve(loaded, limited, before)
-    plain = gap is None and approximation is None and epsilon is None and not strict and method in (None, "auto")
-    if plain and _has_continuous_costs(loaded, limits):
-        gap = _CONTINUOUS_GAP
-        session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {gap}")
+    plain = approximation is None and epsilon is None and not strict and method in (None, "auto")
+    gap = gap_for_continuous_costs(session, loaded, limits, gap, plain)
     with session.checkpoint_notes(checkpoint):
         solution = run(
             loaded, limited, spent=before, method=method or "auto", approximation=approximation,
@@ -121,19 +105,33 @@ def solve(
     if session.interrupted:
         found = solution.status.has_policy
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
-    code = _CODES.get(solution.status.value, ExitCode.OK)
+    code = CODES.get(solution.status.value, ExitCode.OK)
     output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
     history = _why_infeasible(session, loaded, solution, limits, time_limit)
     record = records.solution_record(loaded, solution, limits, history)
     text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files, history=history)
-    if code is ExitCode.RELAXED:
-        session.warn(
-            f"this policy can exceed the budget by {results.excess_text(solution)}; with --strict it never does"
-        )
+    warn_of_excess(session, solution)
     record |= {"written": output_files.files, "interrupted": session.interrupted}
     if session.interrupted and code is ExitCode.LIMIT:
         code = session.interrupted_code
     return finish(session, text, record, code, output_files.error)
+
+
+def gap_for_continuous_costs(session: Session, model: CMDP, limits: Limits, gap: str | None, plain: bool) -> str | None:
+    """Return the gap to solve to: the one given, or a default if costs are continuous and nothing else is asked for."""
+    if gap is not None or not plain or not _has_continuous_costs(model, limits):
+        return gap
+    session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {_CONTINUOUS_GAP}")
+    return _CONTINUOUS_GAP
+
+
+def warn_of_excess(session: Session, solution: Solution) -> None:
+    """Print a warning if a policy can exceed its budget."""
+    from solvent.cli.text import results
+
+    if solution.status.value == "relaxed":
+        excess = results.excess_text(solution)
+        session.warn(f"this policy can exceed the budget by {excess}; with --strict it never does")
 
 
 def _has_continuous_costs(model: CMDP, limits: Limits) -> bool:

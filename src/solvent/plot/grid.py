@@ -62,10 +62,10 @@ def arrows(
 ) -> Axes:
     """Plot a policy as arrows on a grid, for a model whose states are cells.
 
-    States are cells if they are pairs of integers or text such as "2,5". The orientation of the grid is inferred from
-    actions named after directions (north, up, left, E, ...). Other actions point to their most likely next cell, and
-    actions that do not move are drawn as letters. If the policy is randomized, the length of an arrow is proportional
-    to its probability.
+    States are cells if they are pairs of integers, text such as "2,5", or letters with numbers such as "c5". The
+    orientation of the grid is inferred from actions named after directions (north, up, left, E, ...). Other actions
+    point to their most likely next cell, and actions that do not move are drawn as letters. If the policy is
+    randomized, the length of an arrow is proportional to its probability.
 
     Parameters
     ----------
@@ -314,8 +314,16 @@ def _label_axes(axes: Axes, layout: GridLayout) -> None:
     first, grows_down = layout.frame
     if not grows_down:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda row, _: f"{0.0 - row:g}"))
-    names = ("first number", "second number")
+    names = ("letter", "number") if layout.lettered else ("first number", "second number")
+    if layout.lettered:
+        sign, axis = (1, axes.xaxis) if first == 0 else (1 if grows_down else -1, axes.yaxis)
+        axis.set_major_formatter(FuncFormatter(lambda place, _: _letter(sign * place)))
     axes.set(xlabel=names[first] + " of the state", ylabel=names[1 - first] + " of the state")
+
+
+def _letter(place: float) -> str:
+    """Return the letter of a column, "a" for 1; empty for a place that has none."""
+    return chr(ord("a") - 1 + round(place)) if 1 <= round(place) <= 26 else ""
 
 
 def _title(policy: NodeTable | MarkovPolicy, step: int | None, spent: Any) -> str:

@@ -14,6 +14,7 @@ from solvent.errors import ModelError, quote
 from solvent.model.cmdp import CMDP
 
 _TEXT = re.compile(r"\s*[(\[]?\s*([-+]?\d{1,9})\s*[,;:]\s*([-+]?\d{1,9})\s*[)\]]?\s*")
+_SQUARE = re.compile(r"\s*([A-Za-z])\s*(\d{1,3})\s*")
 _COMPASS = {
     "north": (0, -1), "up": (0, -1), "n": (0, -1), "u": (0, -1), "↑": (0, -1),
     "east": (1, 0), "right": (1, 0), "e": (1, 0), "r": (1, 0), "→": (1, 0),
@@ -36,10 +37,13 @@ class GridLayout:
         Column and row of each state (by index) that is a cell.
     frame : (int, bool)
         Orientation of the numbers in the names.
+    lettered : bool
+        Whether the first number of a name is written as a letter, 1 as "a".
     """
 
     place: dict[int, tuple[int, int]]
     frame: Frame
+    lettered: bool = False
 
 
 def read_cell(name: Hashable) -> tuple[int, int] | None:
@@ -56,6 +60,18 @@ def read_cell(name: Hashable) -> tuple[int, int] | None:
     if isinstance(name, tuple) and len(name) == 2 and all(_is_whole(part) for part in name):
         return int(name[0]), int(name[1])
     return None
+
+
+def read_square(name: Hashable) -> tuple[int, int] | None:
+    """Return a letter, counted from 1, and a number of a name such as "c5"; None for other names.
+
+    Examples
+    --------
+    >>> read_square("c5"), read_square("B12"), read_square("town"), read_square("2,5")
+    ((3, 5), (2, 12), None, None)
+    """
+    match = _SQUARE.fullmatch(name) if isinstance(name, str) else None
+    return (ord(match[1].lower()) - ord("a") + 1, int(match[2])) if match else None
 
 
 def _is_whole(part: Any) -> bool:
@@ -80,6 +96,8 @@ def read_direction(action: Hashable) -> tuple[int, int] | None:
 def grid_layout(model: CMDP) -> GridLayout:
     """Return the position of each cell; the orientation is inferred from actions with a direction in their names.
 
+    Names of cells are pairs of integers, or all of them are a letter and a number, as on a chessboard.
+
     Raises
     ------
     ModelError
@@ -91,8 +109,12 @@ def grid_layout(model: CMDP) -> GridLayout:
     >>> grid_layout(instances.fuel_grid(2)).frame
     (0, True)
     """
-    cells = {}
     has_rows = np.diff(model.row_indptr).reshape(model.n_tables, model.n_states).max(0) > 0
+    squares = {index: square for index, name in enumerate(model.states) if (square := read_square(name)) is not None}
+    if _is_board(squares) and all(index in squares for index in np.flatnonzero(has_rows).tolist()):
+        frame = _find_frame(model, squares, (0, False))
+        return GridLayout({index: to_column_row(cell, frame) for index, cell in squares.items()}, frame, lettered=True)
+    cells = {}
     for index, name in enumerate(model.states):
         cell = read_cell(name)
         if cell is not None:
@@ -104,8 +126,14 @@ def grid_layout(model: CMDP) -> GridLayout:
             )  # fmt: skip
     if not cells:
         raise ModelError("arrows", "states that are cells", "no such state")
-    frame = _find_frame(model, cells)
+    as_text = any(isinstance(model.states[index], str) for index in cells)
+    frame = _find_frame(model, cells, (1, True) if as_text else (0, True))
     return GridLayout({index: to_column_row(cell, frame) for index, cell in cells.items()}, frame)
+
+
+def _is_board(squares: dict[int, tuple[int, int]]) -> bool:
+    """Return whether squares have several letters and several numbers: "s1", "s2" and "s3" are no board."""
+    return all(len({square[i] for square in squares.values()}) > 1 for i in (0, 1))
 
 
 def to_column_row(pair: tuple[int, int], frame: Frame) -> tuple[int, int]:
@@ -114,8 +142,8 @@ def to_column_row(pair: tuple[int, int], frame: Frame) -> tuple[int, int]:
     return column, other if frame[1] else -other
 
 
-def _find_frame(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
-    """Return the orientation that agrees with most named moves; by default (column, row), and "row,column" for text."""
+def _find_frame(model: CMDP, cells: dict[int, tuple[int, int]], usual: Frame) -> Frame:
+    """Return the orientation that agrees with most named moves; the usual one among equals."""
     votes: Counter[Frame] = Counter()
     named = {a: way for a, name in enumerate(model.actions) if (way := read_direction(name)) is not None}
     for state in cells:
@@ -128,8 +156,6 @@ def _find_frame(model: CMDP, cells: dict[int, tuple[int, int]]) -> Frame:
                     continue
                 moved = cells[target][0] - cells[state][0], cells[target][1] - cells[state][1]
                 votes.update(frame for frame in _FRAMES if to_column_row(moved, frame) == way)
-    as_text = any(isinstance(model.states[index], str) for index in cells)
-    usual: Frame = (1, True) if as_text else (0, True)
     return max((usual, *_FRAMES), key=lambda frame: votes[frame])
 
 

@@ -17,6 +17,10 @@ from solvent.model.cmdp import CMDP
 from solvent.policy.table import AugmentedPolicy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from solvent.core.exact import Number
+    from solvent.core.progress import ProgressLike
     from solvent.solvers.explanation import Explanation
 
 
@@ -493,6 +497,76 @@ class Solution:
         model, limits = self._asked
         policy = None if self._make_policy is None else self.policy
         return explain_at(model, policy, limits, step, state, spent, time_limit=time_limit, memory_limit=memory_limit)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        max_budget: Number | Mapping[str, Number] | None = None,
+        episodes: int = 10_000,
+        seed: int = 0,
+        trajectories: int = 5,
+        delta: Number = 0.05,
+        time_limit: float | None = 60.0,
+        memory_limit: int | str | None = None,
+        progress: ProgressLike = False,
+    ) -> None:
+        """Write a report: one HTML page that needs no server and loads nothing from the network.
+
+        The page has the problem, the answer and its verification, the value of other budgets with a slider, the plan
+        as charts and as a table, spending over time, other methods, and sample episodes. Without a policy, it says why
+        there is none. The file is written atomically. See docs/report.md.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        max_budget : number, or dict of numbers by resource, optional
+            The largest budget of the slider. Default: twice the limit.
+        episodes : int
+            Number of simulated episodes.
+        seed : int
+            Random seed.
+        trajectories : int
+            Number of episodes to show step by step, at most 50.
+        delta : number
+            Probability of exceeding the budget that the chance-constrained methods allow, as for `compare`.
+        time_limit : float, optional
+            Seconds for each part of the page. A part that is not finished is left out, and the page says so.
+        memory_limit : int or str, optional
+            As for `solve`.
+        progress : bool, "log", ProgressSink or callable
+            As for `solve`.
+
+        Raises
+        ------
+        SolventError
+            If the package `vl-convert-python` is not installed: `pip install "solvent[report]"`.
+        ModelError
+            If an argument is not valid, the file cannot be written, or the model is discounted.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from solvent.model import instances
+        >>> from solvent.solvers.solve import solve
+        >>> solution = solve(instances.knapsack([60, 100, 120], [10, 20, 30], capacity=50))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "knapsack.html"
+        ...     solution.report(file)
+        ...     file.read_text()[:15]
+        '<!DOCTYPE html>'
+        """
+        from solvent.report.write import read_settings, write_report
+
+        if self._asked is None:
+            found = "a solution without a model" if self.tail is None else "a solution of a discounted model"
+            raise ModelError("report", "a solution of a model with a last step, as `solve` returns it", found)
+        model, limits = self._asked
+        settings = read_settings(
+            limits, max_budget, episodes, seed, trajectories, delta, time_limit, memory_limit
+        )  # fmt: skip
+        write_report(model, limits, self, path, settings, progress)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
