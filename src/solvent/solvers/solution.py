@@ -501,6 +501,11 @@ class Solution:
             state |= {"policy": self.policy, "_make_policy": _KnownPolicy(self.policy)}
         return state
 
+    def _repr_html_(self) -> str:
+        from solvent.solvers.display import solution_card
+
+        return solution_card(self, self._asked)
+
     def __repr__(self) -> str:
         worst = printable(", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items()))
         detail = f", worst spent {worst}" if worst else ""
