@@ -23,6 +23,8 @@ from solvent.core.limits import LimitReached
 from solvent.model import instances
 from solvent.model.cmdp import CMDP
 
+LOG = [[("a", "go", 1, 2, "b")]]
+
 CONTINUOUS = solvent.CMDP.builder(horizon=2, start="a", resources=["x"], budget=2)
 CONTINUOUS.add("a", "go", reward=1, outcomes=[(1, "a", solvent.distribution("uniform", low=0, high=1))])
 CONTINUOUS.add("a", "rest", outcomes=[(1, "a", 0)])
@@ -91,7 +93,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "report of a violation": lambda: solvent.verify(GAP, solvent.MarkovPolicy(GAP, [[0], [1]])),
     "simulation": lambda: solvent.simulate(GAP, solvent.solve(GAP).policy, 50),
     "trajectories": lambda: solvent.simulate(GAP, solvent.solve(GAP).policy, 50, trajectories=3).trajectories,
-    "counts": lambda: solvent.CMDP.from_episodes([[("a", "go", 1, 2, "b")]], 2, return_counts=True)[1],
+    "counts": lambda: solvent.EpisodeCounts.of(solvent.CMDP.from_episodes(LOG, 2), LOG),
     "baseline": lambda: solvent.baselines.expectation(GAP),
     "comparison": lambda: solvent.compare(GAP),
     "learned": lambda: solvent.learn(instances.markov_gap(), epsilon=0.5, seed=1),

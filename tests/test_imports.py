@@ -131,6 +131,11 @@ CONVENIENCE = {
     ("solvent.model.cmdp", "solvent.model.describe"),  # model.describe
     ("solvent.model.discounted", "solvent.model.describe"),  # model.describe
     ("solvent.model.cmdp", "solvent.model.constructors"),  # CMDP.builder, CMDP.from_arrays, ...
+    ("solvent.model.cmdp", "solvent.model.display"),  # the display in notebooks
+    ("solvent.model.discounted", "solvent.model.display"),
+    ("solvent.policy.nodes", "solvent.policy.display"),
+    ("solvent.policy.markov", "solvent.policy.display"),
+    ("solvent.solvers.solution", "solvent.solvers.display"),
     ("solvent.solvers.curve", "solvent.plot.value"),  # Curve.plot
     ("solvent.solvers.surface", "solvent.plot.surfaces"),  # Surface.plot
     ("solvent.solvers.solution", "solvent.solvers.explain"),  # Solution.explain

@@ -69,3 +69,12 @@ def test_messages(arguments: tuple, options: dict, message: str) -> None:
 def test_unknown_arguments_are_refused_before_the_first_run() -> None:
     with pytest.raises(TypeError, match="epsilom"):
         solvent.learn_seeds(MODEL, [0], epsilom=1)
+
+
+def test_errors_of_environments_say_which_run() -> None:
+    def make() -> Walker:
+        raise RuntimeError("no license")
+
+    with pytest.raises(RuntimeError, match="no license") as caught:
+        solvent.learn_seeds(make, [3], 4, 8)
+    assert caught.value.__notes__ == ["in seeds[0]"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -24,15 +25,15 @@ def shares(model: solvent.CMDP, row: int) -> dict[Any, float]:
 
 
 def test_probabilities_are_shares_of_visits() -> None:
-    model, counts = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"], return_counts=True)
+    model = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
+    counts = solvent.EpisodeCounts.of(model, LOG)
     go, back = (r for s in ("home", "away") for r in model.rows(0, model.state_index(s)))
     assert shares(model, go) == {("away", 1): 0.5, ("away", 2): 0.25, ("home", 1): 0.25}
     assert model.row_reward.tolist() == [6, 0]
     assert counts.row_counts.tolist() == [4, 1]
     assert sorted(counts.outcome_counts.tolist()) == [1, 1, 1, 2]
     assert (counts.episodes, counts.steps, model.start) == (3, 5, "home")
-    assert model.description == counts.basis
-    assert counts.basis == (
+    assert model.description == (
         "Estimated from 3 episodes with 5 steps. A policy never exceeds its budget if every step has one of the "
         "recorded outcomes (next state and costs). Outcomes that were not recorded are taken to be impossible. "
         "Probabilities, rewards and values are estimates."
@@ -42,9 +43,7 @@ def test_probabilities_are_shares_of_visits() -> None:
 
 def test_the_support_can_be_widened() -> None:
     support = {("home", "go"): [("lost", 9), ("away", 1)]}
-    model, counts = solvent.CMDP.from_episodes(
-        LOG, 4, resources=["fuel"], support=support, widen="1/2", return_counts=True, unseen=1
-    )
+    model = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"], support=support, widen="1/2", unseen=1)
     [go] = model.rows(0, model.state_index("home"))
     added = {("lost", 9), ("lost", Fraction(19, 2)), ("away", Fraction(5, 2)), ("home", Fraction(3, 2))}
     found = shares(model, go)
@@ -52,8 +51,9 @@ def test_the_support_can_be_widened() -> None:
     assert found["away", 1] == 2 / 8
     assert found["lost", 9] == 1 / 8
     assert model.is_terminal(0, model.state_index("lost"))
+    counts = solvent.EpisodeCounts.of(model, LOG)
     assert (counts.outcome_counts == 0).sum() == 5  # one of them for coming back
-    assert "or one of the 5 that support and widen added." in counts.basis
+    assert "or one of the 5 that support and widen added." in model.description
     # what is added counts like any other outcome
     narrow = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
     assert solvent.solve(narrow, 8).worst_spent["fuel"] <= 8
@@ -81,7 +81,7 @@ def test_logs_as_tables() -> None:
         LOG, 4, resources=["fuel"]
     )
     del columns["next"]
-    with pytest.raises(ModelError, match="from_episodes: expected a column 'next', found columns 'episode', 'state'"):
+    with pytest.raises(ModelError, match="episodes: expected a column 'next', found columns 'episode', 'state'"):
         solvent.CMDP.from_episodes(columns, 4, resources=["fuel"])
 
 
@@ -114,8 +114,8 @@ def test_estimates_approach_the_model() -> None:
 @pytest.mark.parametrize(
     ("log", "options", "message"),
     [
-        (3, {}, "from_episodes: expected a list of episodes, or a frame, found 3"),
-        ([], {}, "from_episodes: expected at least one step, found none"),
+        (3, {}, "episodes: expected a list of episodes, or a frame, found 3"),
+        ([], {}, "episodes: expected at least one step, found none"),
         ([3], {}, "episode 0: expected a list of"),
         ([[("a", "go")]], {}, r"episode 0, step 0: expected \(state, action, cost, reward, next state\)"),
         ([[("a", "go", 1, 2, ["b"])]], {}, "episode 0, step 0: expected a hashable next state"),
@@ -143,3 +143,52 @@ def test_estimates_approach_the_model() -> None:
 def test_mistakes_in_logs(log: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         solvent.CMDP.from_episodes(log, 3, **options)
+
+
+def test_other_episodes_are_counted_too() -> None:
+    model = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
+    counts = solvent.EpisodeCounts.of(model, [[("away", "back", 2, 100, "home")]])
+    assert counts.row_counts.sum() == counts.outcome_counts.sum() == 1
+    assert repr(counts) == "EpisodeCounts(1 episodes, 1 steps, 2 rows, 1 outcomes recorded, 3 not recorded)"
+    van = solvent.load_model("examples/delivery-van.yaml")
+    frame = solvent.simulate(van, solvent.solve(van).policy, 20, trajectories=20).trajectories.to_frame()
+    counts = solvent.EpisodeCounts.of(van, frame)
+    assert (counts.episodes, counts.steps) == (20, len(frame))
+
+
+def test_tables_by_step_are_told_apart() -> None:
+    builder = solvent.CMDP.builder(horizon=2, start="a", resources=["cost"])
+    builder.add("a", "go", outcomes=[(1, "a", 1)], steps=[0])
+    builder.add("a", "go", outcomes=[(1, "a", 2)], steps=[1])
+    model = builder.build()
+    assert solvent.EpisodeCounts.of(model, [[("a", "go", 1, 0, "a"), ("a", "go", 2, 0, "a")]]).row_counts.tolist() == [
+        1,
+        1,
+    ]
+    with pytest.raises(
+        ModelError, match=r"^episode 0, step 0, state 'a', action 'go': expected an outcome of the model, "
+    ):
+        solvent.EpisodeCounts.of(model, [[("a", "go", 2, 0, "a")]])
+    steps = [("a", "go", 1, 0, "a"), ("a", "go", 2, 0, "a"), ("a", "go", 1, 0, "a")]
+    with pytest.raises(
+        ModelError, match=r"^episode 0, step 2: expected at most 2 steps, as in the model, found another"
+    ):
+        solvent.EpisodeCounts.of(model, [steps])
+
+
+def test_outcomes_that_the_model_lacks_are_refused() -> None:
+    model = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
+    message = (
+        "episode 0, step 0, state 'home', action 'go': expected an outcome of the model, "
+        "found next state 'away' with costs {'fuel': '3'}"
+    )
+    with pytest.raises(ModelError, match="^" + re.escape(message)):
+        solvent.EpisodeCounts.of(model, [[("home", "go", 3, 0, "away")]])
+    with pytest.raises(ModelError, match=r"^model: expected a CMDP, found 3"):
+        solvent.EpisodeCounts.of(3, LOG)
+    builder = solvent.CMDP.builder(horizon=1, start="a", resources=["cost"])
+    builder.add("a", "go", outcomes=[(1, "a", solvent.distribution("uniform", low=0, high=1))])
+    with pytest.raises(
+        ModelError, match=r"^EpisodeCounts.of: .*expected an exact cost, so that outcomes can be counted"
+    ):
+        solvent.EpisodeCounts.of(builder.build(), [[("a", "go", 1, 0, "a")]])

@@ -17,6 +17,7 @@ from solvent.baselines.knapsack import knapsack_style
 from solvent.baselines.result import Baseline
 from solvent.baselines.smaller import as_budget, smaller_budget
 from solvent.baselines.unconstrained import unconstrained
+from solvent.core import html
 from solvent.core.engines import open_engine
 from solvent.core.exact import Number, nearest_float
 from solvent.core.frames import import_pandas
@@ -134,23 +135,32 @@ class Comparison:
             record[f"expected_excess_{name}"] = row.expected_excess.get(name)
         return record | {"feasible": row.feasible, "seconds": row.seconds, "message": row.message}
 
+    def _headings(self) -> tuple[list[str], list[str]]:
+        """Return all headings, and those of numbers."""
+        numbers = ["claims", "value", *self._spent_headings(), "P(over)", *self._excess_headings()]
+        return ["method", "status", *numbers, "feasible", "seconds"], [*numbers, "seconds"]
+
+    def _repr_html_(self) -> str:
+        headings, numbers = self._headings()
+        shown = html.table(headings, map(self._cells, self.rows), numbers=numbers, total=len(self.rows), most=20)
+        return html.card("Comparison", self.title, shown, *map(html.note, self._notes()))
+
+    def _notes(self) -> list[str]:
+        noted = [row for row in self.rows if row.feasible is None or row.status is Status.FEASIBLE]
+        return [f"{row.method}: {row.message}" for row in noted]
+
     def __rich__(self) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
         table = Table(title=Text(self.title), title_justify="left")
-        for heading in ("method", "status"):
-            table.add_column(heading)
-        for heading in ("claims", "value", *self._spent_headings(), "P(over)", *self._excess_headings()):
-            table.add_column(heading, justify="right")
-        table.add_column("feasible")
-        table.add_column("seconds", justify="right")
+        headings, numbers = self._headings()
+        for heading in headings:
+            table.add_column(heading, justify="right" if heading in numbers else "left")
         for row in self.rows:
             table.add_row(*map(Text, self._cells(row)))
-        noted = [row for row in self.rows if row.feasible is None or row.status is Status.FEASIBLE]
-        notes = [Text(f"{row.method}: {row.message}") for row in noted]
-        return Group(table, *notes)
+        return Group(table, *map(Text, self._notes()))
 
     def _spent_headings(self) -> list[str]:
         return [f"worst {name}" for name in self.limits.resources]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from solvent.core import html
 from solvent.errors import SolventError
 from solvent.model.budget import Limits
 from solvent.policy.markov import MarkovPolicy
@@ -61,6 +62,12 @@ class Baseline:
         if self._policy is None:
             raise SolventError(f"{self.method} has no policy: the status is {self.status.value!r}. {self.message}")
         return self._policy
+
+    def _repr_html_(self) -> str:
+        rows = [("value", f"{self.value:.10g}" if self.has_policy else "no policy")]
+        rows += [(f"limit on {name}", text) for name, text in self.limits.texts.items()]
+        status = self.status.value.replace("_", " ")
+        return html.card("Baseline", f"{self.method}: {status}", html.facts(rows), html.note(self.message))
 
     def __repr__(self) -> str:
         return f"Baseline({self.method}, {self.status.value}, value {self.value:.10g})"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from solvent.cli.budgets import read_budget_options, read_spent_options
+from solvent.cli.drawing import plan_drawing
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
@@ -17,15 +18,14 @@ from solvent.cli.options import (
     EngineOption,
     MemoryLimit,
     ModelArgument,
-    PlotOption,
     PolicyArgument,
+    PolicyPlotOption,
     SeedOption,
     SpentOption,
     TimeLimit,
 )
-from solvent.cli.outputs import PLOT_SUFFIXES, OutputFiles, plan_output
+from solvent.cli.outputs import OutputFiles
 from solvent.cli.session import ExitCode, Session
-from solvent.cli.solving import draw_spending
 from solvent.core.tables import group
 
 
@@ -77,15 +77,15 @@ def simulate(
     memory_limit: MemoryLimit = None,
     engine: EngineOption = "local",
     address: AddressOption = None,
-    plot: PlotOption = None,
+    plot: PolicyPlotOption = None,
 ) -> int:
     """Simulate a policy over many episodes."""
     from solvent.cli.text import records, results
     from solvent.policy.files import load_policy
     from solvent.verification.simulate import simulate as run
 
-    drawing = plan_output("--plot", plot, inputs=(model, policy), suffixes=PLOT_SUFFIXES)
-    session.plan_files(plot=drawing)
+    drawing = plan_drawing(plot, "spending", (model, policy))
+    session.plan_files(plot=None if drawing is None else drawing.output)
     loaded = read_model(session, model)
     limits = read_budget_options(budget, loaded)
     before = read_spent_options(spent, loaded)
@@ -98,12 +98,10 @@ def simulate(
     if simulation.stopped:
         session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
     output_files = OutputFiles()
-    with session.working("drawing"):
-        output_files.write(
-            "plot",
-            drawing,
-            lambda path: draw_spending(path, loaded, followed, limits, spent=before, episodes=episodes, seed=seed),
-        )
+    if drawing is not None:
+        shown = {"budget": limits, "spent": before, "episodes": episodes, "seed": seed}
+        with session.working("drawing"):
+            output_files.write("plot", drawing.output, lambda path: drawing.draw(path, loaded, followed, **shown))
     text = results.simulation_text(simulation, verbose=session.verbose)
     record = records.simulation_record(loaded, simulation, seed) | {"written": output_files.files}
     code = ExitCode.INFEASIBLE if simulation.violations else ExitCode.LIMIT if simulation.stopped else ExitCode.OK

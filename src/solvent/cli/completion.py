@@ -29,6 +29,13 @@ _FIGURES = {
     "average": "frontier size against the horizon, in random families",
     "smoothed": "size of the largest frontiers against noise",
 }
+#: What `--plot` can show of a policy.
+PLOT_KINDS = {
+    "spending": "what it spends over time",
+    "policy": "its actions by state, step and remaining budget",
+    "states": "a map of its actions in all states",
+    "value": "a map of what it is worth in all states",
+}
 _ENGINES = {
     "local": "threads and processes of this machine",
     "ray": "a Ray cluster, at --address or started on this machine",
@@ -84,6 +91,11 @@ def complete_budget(context: typer.Context, incomplete: str) -> list[str]:
 def complete_vary(incomplete: str) -> list[tuple[str, str]]:
     """Return the values of `--vary` that start with the given text."""
     return [(name, help) for name, help in _VARIED.items() if name.startswith(incomplete)]
+
+
+def complete_plot(incomplete: str) -> list[tuple[str, str]]:
+    """Return the kinds of `--plot` that start with the given text, each followed by "="."""
+    return [(f"{name}=", help) for name, help in PLOT_KINDS.items() if f"{name}=".startswith(incomplete)]
 
 
 def complete_engine(incomplete: str) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from solvent.cli.completion import (
     complete_budget,
     complete_engine,
     complete_method,
+    complete_plot,
     complete_resource,
 )
 from solvent.cli.examples import find_model
@@ -127,6 +128,17 @@ AddressOption = Annotated[
 PlotOption = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Write a plot: .png, .svg or .pdf.", show_default=False),
+]
+PolicyPlotOption = Annotated[
+    str | None,
+    typer.Option(
+        "--plot",
+        metavar="[KIND=]FILE",
+        help="Write a plot: .png, .svg or .pdf. KIND is spending, policy (actions by state, step and remaining "
+        "budget), states (a map of the actions in all states) or value (of what it is worth there).",
+        autocompletion=complete_plot,
+        show_default=False,
+    ),
 ]
 CheckpointOption = Annotated[
     Path | None,

@@ -10,10 +10,11 @@ import typer
 
 from solvent.cli.budgets import read_spent_options
 from solvent.cli.completion import complete_budget, complete_resource, complete_state
+from solvent.cli.drawing import plan_drawing
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model, read_state
-from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, TimeLimit
-from solvent.cli.outputs import OutputFiles, plan_output
+from solvent.cli.options import MemoryLimit, ModelArgument, PolicyArgument, PolicyPlotOption, TimeLimit
+from solvent.cli.outputs import OutputFiles, plan_output, refuse_duplicates
 from solvent.cli.session import ExitCode, Session
 from solvent.core.tables import group
 from solvent.errors import ModelError
@@ -76,6 +77,7 @@ def policy(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.", show_default=False)
     ] = None,
+    plot: PolicyPlotOption = None,
     time_limit: TimeLimit = None,
     memory_limit: MemoryLimit = None,
 ) -> int:
@@ -83,13 +85,17 @@ def policy(
     from solvent.policy.files import load_policy
 
     output = plan_output("--csv", csv, inputs=(model, policy))
-    session.plan_files(csv=output)
+    drawing = plan_drawing(plot, "policy", (model, policy))
+    drawn = None if drawing is None else drawing.output
+    refuse_duplicates({"--csv": output, "--plot": drawn})
+    session.plan_files(csv=output, plot=drawn)
     loaded = read_model(session, model)
     with session.working(f"reading {policy.name}"):
         followed = load_policy(policy, loaded)
     named = None if state is None else read_state(state, loaded)
     if explain:
-        for option, given in (("--csv", csv), ("--markdown", markdown), ("--resource", resource), ("--all", every)):
+        refused = {"--csv": csv, "--plot": plot, "--markdown": markdown, "--resource": resource, "--all": every}
+        for option, given in refused.items():
             if given:
                 raise ModelError(option, "no --explain with it", "--explain")
         return _explain(session, loaded, followed, step, named, spent, time_limit, memory_limit)
@@ -102,6 +108,10 @@ def policy(
         rows = followed.table(step=step, state=named, resource=resource, model=loaded)
     output_files = OutputFiles()
     output_files.write("csv", output, lambda path: write_atomically(path, plans.plan_csv(followed, rows).encode()))
+    if drawing is not None:
+        places = {"states": None if named is None else [named], "step": step, "resource": resource}
+        with session.working("drawing"):
+            output_files.write("plot", drawing.output, lambda path: drawing.draw(path, loaded, followed, **places))
     record = plans.plan_record(loaded, followed, rows) | {"written": output_files.files}
     text: RenderableType | None = None
     if markdown and not session.as_json:

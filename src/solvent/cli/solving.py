@@ -9,6 +9,7 @@ import typer
 
 from solvent.cli.budgets import read_amount_options, read_budget_options, read_epsilon_options, read_spent_options
 from solvent.cli.completion import complete_budget, complete_vary
+from solvent.cli.drawing import Drawing, plan_drawing
 from solvent.cli.exits import finish
 from solvent.cli.models import read_model
 from solvent.cli.options import (
@@ -24,6 +25,7 @@ from solvent.cli.options import (
     MethodOption,
     ModelArgument,
     PlotOption,
+    PolicyPlotOption,
     ResourceOption,
     SpentOption,
     StrictOption,
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
     from solvent.model.budget import Limits
     from solvent.model.cmdp import CMDP
-    from solvent.policy.table import AugmentedPolicy
     from solvent.solvers.solution import Solution
     from solvent.verification.report import Witness
 
@@ -76,16 +77,17 @@ def solve(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="POLICY", help="Write the policy.", show_default=False)
     ] = None,
-    plot: PlotOption = None,
+    plot: PolicyPlotOption = None,
 ) -> int:
     """Find the best policy that never exceeds the budget."""
     from solvent.cli.text import records, results
     from solvent.model.budget import resolve
     from solvent.solvers.solve import solve as run
 
+    drawing = plan_drawing(plot, "spending", (model,))
     outputs = {
         "--out": plan_output("--out", out, inputs=(model,)),
-        "--plot": plan_output("--plot", plot, inputs=(model,), suffixes=PLOT_SUFFIXES),
+        "--plot": None if drawing is None else drawing.output,
     }
     refuse_duplicates(outputs)
     session.plan_files(policy=outputs["--out"], plot=outputs["--plot"])
@@ -106,7 +108,7 @@ def solve(
         found = solution.status.has_policy
         session.note(f"interrupted: {'this is the best policy found so far' if found else 'no policy found yet'}")
     code = CODES.get(solution.status.value, ExitCode.OK)
-    output_files = _write(session, loaded, solution, outputs["--out"], outputs["--plot"])
+    output_files = _write(session, loaded, solution, outputs["--out"], drawing)
     history = _why_infeasible(session, loaded, solution, limits, time_limit)
     record = records.solution_record(loaded, solution, limits, history)
     text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files, history=history)
@@ -155,7 +157,7 @@ def _why_infeasible(
         return infeasible_history(model, limits, time_limit=seconds)
 
 
-def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Output | None) -> OutputFiles:
+def _write(session: Session, model: CMDP, solution: Solution, out: Output | None, plot: Drawing | None) -> OutputFiles:
     """Write the policy and the plot, if requested."""
     output_files = OutputFiles()
     if not solution.status.has_policy:
@@ -164,16 +166,9 @@ def _write(session: Session, model: CMDP, solution: Solution, out: Output | None
         return output_files
     with session.working("writing"):
         output_files.write("policy", out, lambda path: solution.policy.save(path))
-        output_files.write("plot", plot, lambda path: draw_spending(path, model, solution.policy))
+        if plot is not None:
+            output_files.write("plot", plot.output, lambda path: plot.draw(path, model, solution.policy))
     return output_files
-
-
-def draw_spending(path: Path, model: CMDP, policy: AugmentedPolicy, *given: Any, **options: Any) -> None:
-    """Write a plot of what a policy spends over time."""
-    from solvent.plot.files import save
-    from solvent.plot.panels import spending_panels
-
-    save(spending_panels(model, policy, *given, **options), path)
 
 
 def frontier(

@@ -6,7 +6,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from solvent.errors import ModelError, quote
+from solvent.errors import LocatedError, ModelError, SolventError, quote
 
 
 @overload
@@ -20,3 +20,41 @@ def read_switch(name: str, value: object, *, optional: bool = False) -> bool | N
     if not isinstance(value, bool | np.bool_):
         raise ModelError(name, "True or False" + (" or None" if optional else ""), quote(value))
     return bool(value)
+
+
+def read_jobs(jobs: object) -> int | None:
+    """Return the largest number of processes, or None if it was not given.
+
+    Examples
+    --------
+    >>> read_jobs(2)
+    2
+    >>> read_jobs(0)
+    Traceback (most recent call last):
+    solvent.errors.ModelError: jobs: expected an integer of at least 1, found 0
+    """
+    if jobs is None:
+        return None
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ModelError("jobs", "an integer of at least 1", quote(jobs))
+    return jobs
+
+
+def place_error(error: Exception, where: str) -> Exception:
+    """Return the error of one of several tasks with its place, such as "models[3]", before its text.
+
+    An error of another package is returned as it is, with a note.
+
+    Examples
+    --------
+    >>> place_error(ModelError("budget", "a number", "'x'"), "models[3]")
+    ModelError('models[3]: budget', 'a number', "'x'", '')
+    >>> place_error(SolventError("no such package"), "models[3]")
+    SolventError('models[3]: no such package')
+    """
+    if isinstance(error, LocatedError):
+        return error.within(where)
+    if isinstance(error, SolventError):
+        return type(error)(f"{where}: {error}")
+    error.add_note(f"in {where}")
+    return error

@@ -1,6 +1,6 @@
 """Progress reporting: long computations tell a sink how far they have come, and the sink decides how to show it.
 
-A sink has two methods, see `ProgressSink`. The package has four: a progress bar on a terminal, a line of text in a
+A sink has two methods, see `ProgressSink`. The package has four: a progress bar on a terminal, a bar in a
 notebook, records of the logger "solvent.progress", and one that does nothing. `open_progress` chooses one of them for
 the `progress` argument of a public function, or takes the caller's own.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from solvent.core.html import bar
 from solvent.core.logs import get_logger
 from solvent.core.terminal import make_console
 from solvent.errors import ModelError, printable, quote
@@ -214,7 +215,10 @@ class TerminalProgress(_DelayedProgress):
 
 
 class NotebookProgress(_DelayedProgress):
-    """A sink that shows the current phase as one line of output of a notebook's cell."""
+    """A sink that shows the current phase as a progress bar in the output of a notebook's cell.
+
+    The bar is an element of HTML, which needs no widgets; programs that show text only have a line of text.
+    """
 
     def __init__(self, waiting: str) -> None:
         super().__init__(waiting)
@@ -229,10 +233,11 @@ class NotebookProgress(_DelayedProgress):
         return cls(waiting) if hasattr(shell, "kernel") else None
 
     def _show(self, phase: str, done: int | None, total: int | None, text: str) -> None:
-        self._update(f"{phase}: {text}" if text else f"{phase}...")
+        line = printable(f"{phase}: {text}" if text else f"{phase}...")
+        self._update(line, bar(line, done, total))
 
-    def _update(self, text: str) -> None:
-        data = {"text/plain": printable(text)}
+    def _update(self, line: str, shown: str) -> None:
+        data = {"text/plain": line, "text/html": shown}
         if self._line is None:
             self._line = self._display(data, raw=True, display_id=True)
         else:
@@ -243,7 +248,7 @@ class NotebookProgress(_DelayedProgress):
 
     def _clear(self) -> None:
         if self._line is not None:
-            self._update("")
+            self._update("", "")
 
 
 @contextmanager

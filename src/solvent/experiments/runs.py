@@ -52,6 +52,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from solvent._version import __version__
+from solvent.core.arguments import read_jobs
 from solvent.core.engines import Engine, RayEngine, open_engine
 from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
@@ -164,8 +165,7 @@ def run(
     >>> rows[1].result.square
     144
     """
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise ModelError("jobs", "an integer of at least 1", quote(jobs))
+    jobs = read_jobs(jobs)
     if not study.cases:
         return []
     _check_folder(Path(folder))

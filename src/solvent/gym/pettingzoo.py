@@ -182,7 +182,27 @@ def _check_fallback(fallback: Any) -> Any:
     return fallback
 
 
-class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
+class _WithAccounts:
+    """What both wrappers tell about the accounts of their agents."""
+
+    _accounts: _Accounts
+
+    @property
+    def spent(self) -> dict[Any, Fraction]:
+        """Exact amount spent by each agent."""
+        return dict(self._accounts.spent)
+
+    @property
+    def violations(self) -> int:
+        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
+        return self._accounts.violations
+
+    def remaining(self, agent: Any) -> Fraction:
+        """Return the exact amount that an agent, or all agents together, may still spend."""
+        return self._accounts.remaining(agent)
+
+
+class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
     """Keep the agents of a `ParallelEnv` within a budget: at any step, under any outcome.
 
     Parameters
@@ -252,20 +272,6 @@ class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore
         """The agents that act now; none when the episode is over."""
         return [] if self._over else list(self.env.agents)
 
-    @property
-    def spent(self) -> dict[Any, Fraction]:
-        """Exact amount spent by each agent."""
-        return dict(self._accounts.spent)
-
-    @property
-    def violations(self) -> int:
-        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
-        return self._accounts.violations
-
-    def remaining(self, agent: Any) -> Fraction:
-        """Return the exact amount that an agent, or all agents together, may still spend."""
-        return self._accounts.remaining(agent)
-
     def action_mask(self, agent: Any) -> NDArray[np.bool_]:
         """Return which actions of an agent are safe now."""
         return _never_empty(self._masks[agent]).copy()
@@ -323,7 +329,7 @@ class ParallelBudgetWrapper(BaseParallelWrapper[Any, Any, Any]):  # type: ignore
         return shown, rewards, terminations, truncations, told
 
 
-class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
+class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused-ignore]
     """Keep the agents of an `AECEnv`, which act one after the other, within a budget.
 
     Parameters
@@ -366,20 +372,6 @@ class AECBudgetWrapper(BaseWrapper[Any, Any, Any]):  # type: ignore[misc, unused
         self._stopped: list[Any] | None = None  # agents that are left after a dead end
         self._mask: NDArray[np.bool_] | None = None
         self._told: dict[Any, dict[str, Any]] = {}
-
-    @property
-    def spent(self) -> dict[Any, Fraction]:
-        """Exact amount spent by each agent."""
-        return dict(self._accounts.spent)
-
-    @property
-    def violations(self) -> int:
-        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
-        return self._accounts.violations
-
-    def remaining(self, agent: Any) -> Fraction:
-        """Return the exact amount that an agent, or all agents together, may still spend."""
-        return self._accounts.remaining(agent)
 
     @property
     def agents(self) -> list[Any]:

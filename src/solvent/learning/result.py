@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core import html
 from solvent.core.frames import import_pandas
 from solvent.core.loading import LoadLimits
 from solvent.errors import ModelError, PolicyError, SolventError, quote
@@ -254,6 +255,21 @@ class LearnResult:
         spent = {f"spent {name}": self.costs[:, d] for d, name in enumerate(self.resources)}
         index = pandas.RangeIndex(len(self.returns), name="episode")
         return pandas.DataFrame({"return": self.returns, **spent}, index=index)
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = []
+        if self.status is not Status.INFEASIBLE:
+            rows.append(("value", f"between {self.value_lower:.6g} and {self.value_upper:.6g}"))
+        rows.append(("episodes", f"{self.episodes:,}, of which {self.violations:,} over budget"))
+        rows.append(("bounds", "hold with probability at least 1 − delta" if self.guaranteed else "estimates"))
+        drawn = html.figure(self.plot, "bounds on the value by episode") if self.history else None
+        parts = [
+            html.facts(rows),
+            drawn or html.note(f"{len(self.history):,} plans"),
+            html.note(self.message),
+        ]
+        tone: html.Tone = "bad" if self.violations or self.status is Status.INFEASIBLE else "good"
+        return html.card("LearnResult", self.status.value.replace("_", " "), *parts, tone=tone)
 
     def __repr__(self) -> str:
         known = self.status is not Status.INFEASIBLE

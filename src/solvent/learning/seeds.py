@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any
 
+from solvent.core.arguments import place_error, read_jobs
 from solvent.core.engines import open_engine
 from solvent.core.progress import ProgressLike, open_progress
-from solvent.errors import LocatedError, ModelError, SolventError, quote
+from solvent.errors import ModelError, quote
 from solvent.learning.environment import Environment
 from solvent.learning.learn import learn
 from solvent.learning.result import LearnResult
@@ -72,8 +73,7 @@ def learn_seeds(
     for name in _SINGLE:
         if name in options:
             raise ModelError(name, "an argument that all runs can share", quote(options[name]), "use learn")
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise ModelError("jobs", "an integer of at least 1", quote(jobs))
+    jobs = read_jobs(jobs)
     options = {"horizon": horizon, "budget": budget, **options}
     inspect.signature(learn).bind(env, **options)
     found: dict[int, LearnResult] = {}
@@ -94,14 +94,14 @@ class _Run:
 
     def __call__(self, item: tuple[int, int]) -> LearnResult:
         position, seed = item
-        where = f"seeds[{position}]"
         try:
             env = self._env if isinstance(self._env, CMDP) else self._env()
             return learn(env, seed=seed, **self._options)
-        except LocatedError as error:
-            raise error.within(where) from error
-        except SolventError as error:
-            raise type(error)(f"{where}: {error}") from error
+        except Exception as error:
+            placed = place_error(error, f"seeds[{position}]")
+            if placed is error:
+                raise
+            raise placed from error
 
 
 def _read_seeds(seeds: Any) -> list[int]:

@@ -261,6 +261,22 @@ class Limits:
         none = (None,) * len(self.upper[0])  # compared as tuples: identical entries are not compared one by one
         return self.lower[0] == none or self.upper[0] == none
 
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The limits of each tracked resource in words.
+
+        Examples
+        --------
+        >>> three, none = (Fraction(3),) * 2, (None,) * 2
+        >>> Limits(("x", "y"), (three, (None, Fraction(2))), (none, none)).texts
+        {'x': 'at most 3', 'y': 'at most 2 after step 1'}
+        """
+        found = {}
+        for name, upper, lower, constant in zip(self.resources, self.upper, self.lower, self.constant, strict=True):
+            whole = _in_words(upper[0], lower[0]) if constant == (True, True) else Budget(upper=upper, lower=lower).text
+            found[name] = whole
+        return found
+
     def largest(self, index: int) -> Fraction:
         """Return the largest absolute limit of a tracked resource."""
         return max(map(abs, self.distinct(index)), default=Fraction(0))

@@ -441,6 +441,11 @@ class CMDP(ModelConstructors):
             f"{self._ends()})"
         )
 
+    def _repr_html_(self) -> str:
+        from solvent.model.display import model_card
+
+        return model_card(self)
+
     def _listed_resources(self) -> str:
         listed = (self.resource(name) for name in self.resources)
         return f"[{', '.join(repr(each if each.saturates else each.name) for each in listed)}]"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
     from solvent.core.exact import Number
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from solvent.model.discounted import DiscountedCMDP
     from solvent.model.discounted_build import DiscountedBuilder
     from solvent.model.ends import EndRewardLike, GoalLike, StartLike
-    from solvent.model.episodes import EpisodeCounts, Support
+    from solvent.model.episodes import Support
     from solvent.model.resources import ResourceLike
 
 
@@ -562,7 +562,6 @@ class ModelConstructors:
             description=description,
         )  # fmt: skip
 
-    @overload
     @staticmethod
     def from_episodes(
         episodes: Any,
@@ -577,43 +576,7 @@ class ModelConstructors:
         end_reward: EndRewardLike | None = None,
         must_end_in: GoalLike | None = None,
         name: str = "",
-        return_counts: Literal[False] = False,
-    ) -> CMDP: ...
-
-    @overload
-    @staticmethod
-    def from_episodes(
-        episodes: Any,
-        horizon: int,
-        *,
-        start: StartLike | None = None,
-        resources: Sequence[ResourceLike] = ("cost",),
-        support: Support | None = None,
-        widen: Mapping[str, Number] | Number | None = None,
-        unseen: float = 0.5,
-        budget: BudgetLike | None = None,
-        end_reward: EndRewardLike | None = None,
-        must_end_in: GoalLike | None = None,
-        name: str = "",
-        return_counts: Literal[True],
-    ) -> tuple[CMDP, EpisodeCounts]: ...
-
-    @staticmethod
-    def from_episodes(
-        episodes: Any,
-        horizon: int,
-        *,
-        start: StartLike | None = None,
-        resources: Sequence[ResourceLike] = ("cost",),
-        support: Support | None = None,
-        widen: Mapping[str, Number] | Number | None = None,
-        unseen: float = 0.5,
-        budget: BudgetLike | None = None,
-        end_reward: EndRewardLike | None = None,
-        must_end_in: GoalLike | None = None,
-        name: str = "",
-        return_counts: bool = False,
-    ) -> CMDP | tuple[CMDP, EpisodeCounts]:
+    ) -> CMDP:
         """Return a model estimated from recorded episodes.
 
         The probability of an outcome (next state and costs) is the share of the visits of its state and action in which
@@ -648,38 +611,37 @@ class ModelConstructors:
             States in which every episode must end. Default: all.
         name : str
             Title of the model.
-        return_counts : bool
-            If True, also return how often each row and each outcome was recorded.
 
         Returns
         -------
-        model : CMDP
+        CMDP
             States in which no action was recorded are terminal.
-        counts : EpisodeCounts
-            If `return_counts`.
 
         Raises
         ------
         ModelError
             If a record, the support or another argument is invalid.
 
+        See Also
+        --------
+        EpisodeCounts.of : How often each row and each outcome of a model was recorded.
+
         Examples
         --------
         >>> import solvent
         >>> log = [[("home", "go", 1, 5, "away")], [("home", "go", 2, 5, "away")], [("home", "go", 1, 5, "home")]]
-        >>> model, counts = solvent.CMDP.from_episodes(log, 2, resources=["fuel"], widen=1, return_counts=True)
-        >>> counts
-        EpisodeCounts(3 episodes, 3 steps, 1 rows, 3 outcomes recorded, 2 added)
+        >>> model = solvent.CMDP.from_episodes(log, 2, resources=["fuel"], widen=1)
         >>> model.cost_range(0)
         (Fraction(1, 1), Fraction(3, 1))
+        >>> solvent.EpisodeCounts.of(model, log)
+        EpisodeCounts(3 episodes, 3 steps, 1 rows, 3 outcomes recorded, 2 not recorded)
         """
         from solvent.model.episodes import from_episodes
 
-        found = from_episodes(
+        return from_episodes(
             episodes, horizon, start=start, resources=resources, support=support, widen=widen, unseen=unseen,
             budget=budget, end_reward=end_reward, must_end_in=must_end_in, name=name,
         )  # fmt: skip
-        return found if return_counts else found[0]
 
     @staticmethod
     def from_rddl(

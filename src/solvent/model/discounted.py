@@ -328,6 +328,11 @@ class DiscountedCMDP:
             f"{self.base.n_rows} rows, {self.base.n_outcomes} outcomes, resources {list(self.resources)})"
         )
 
+    def _repr_html_(self) -> str:
+        from solvent.model.display import model_card
+
+        return model_card(self.base, self.discount)
+
     def describe(self) -> Description:
         """Return a summary that prints as a table."""
         from solvent.model.describe import describe

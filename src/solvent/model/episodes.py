@@ -11,10 +11,10 @@ on values are estimates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.core.frames import is_missing, read_columns
 from solvent.errors import ModelError, did_you_mean, quote
+from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder, read_costs, read_reward
+from solvent.model.discounted import check_model
 from solvent.model.ends import EndRewardLike, GoalLike, StartLike
 from solvent.model.outcome_frames import COST
 from solvent.model.resources import ResourceLike, as_resources
@@ -37,7 +39,7 @@ Support = Mapping[Any, Iterable[Any]] | Callable[[Any, Any], Iterable[Any]]
 
 @dataclass(frozen=True, eq=False)
 class EpisodeCounts:
-    """How often each row and each outcome of an estimated model was recorded.
+    """How often each row and each outcome of a model occurs in recorded episodes; see `EpisodeCounts.of`.
 
     Attributes
     ----------
@@ -46,63 +48,77 @@ class EpisodeCounts:
     row_counts : ndarray of int64, shape (R,)
         Visits of each row of the model.
     outcome_counts : ndarray of int64, shape (O,)
-        How often each outcome of the model was recorded; 0 for one that `support` or `widen` added.
-    basis : str
-        What the guarantee of a policy for the model rests on.
+        How often each outcome of the model was recorded.
     """
 
     episodes: int
     steps: int
     row_counts: NDArray[np.int64]
     outcome_counts: NDArray[np.int64]
-    basis: str
+
+    @classmethod
+    def of(cls, model: CMDP, episodes: Any) -> EpisodeCounts:
+        """Count the rows and outcomes of a model in recorded episodes: those it was estimated from, or others.
+
+        Parameters
+        ----------
+        model : CMDP
+            From `CMDP.from_episodes` or any other source; without cost distributions.
+        episodes : list of lists of tuples, or a frame
+            As for `CMDP.from_episodes`.
+
+        Raises
+        ------
+        ModelError
+            If a record is invalid, or its outcome is not one of the model, so that policies for the model could exceed
+            their budget.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> log = [[("home", "go", 1, 5, "away")], [("home", "go", 2, 5, "away")], [("home", "go", 1, 5, "away")]]
+        >>> counts = solvent.EpisodeCounts.of(solvent.CMDP.from_episodes(log, 1), log)
+        >>> counts.row_counts.tolist(), counts.outcome_counts.tolist()
+        ([3], [2, 1])
+        """
+        return _count(model, episodes)
 
     def __repr__(self) -> str:
-        added = int((self.outcome_counts == 0).sum())
+        recorded = int(np.count_nonzero(self.outcome_counts))
         return (
             f"EpisodeCounts({self.episodes:,} episodes, {self.steps:,} steps, {len(self.row_counts):,} rows, "
-            f"{len(self.outcome_counts) - added:,} outcomes recorded, {added:,} added)"
+            f"{recorded:,} outcomes recorded, {len(self.outcome_counts) - recorded:,} not recorded)"
         )
+
+
+class _Step(NamedTuple):
+    """One recorded step: its place for messages, its number within the episode, and what happened."""
+
+    where: str
+    step: int
+    state: Hashable
+    action: Hashable
+    costs: tuple[Fraction, ...]
+    reward: Any
+    after: Hashable
 
 
 class _Records:
     """Counts of recorded outcomes."""
 
-    def __init__(self, resources: tuple[str, ...]) -> None:
-        self.resources = resources
+    def __init__(self, steps: Iterable[_Step]) -> None:
         self.counts: dict[tuple[Hashable, Hashable], dict[tuple[Hashable, tuple[Fraction, ...]], int]] = {}
         self.rewards: dict[tuple[Hashable, Hashable], list[float]] = {}
         self.starts: dict[Hashable, int] = {}
         self.episodes = self.steps = 0
-
-    def begin(self, state: Hashable) -> None:
-        """Count the first state of an episode."""
-        self.episodes += 1
-        self.starts[state] = self.starts.get(state, 0) + 1
-
-    def add(self, record: Any, where: str) -> Hashable:
-        """Count one step and return its next state."""
-        if isinstance(record, str) or not isinstance(record, Sequence) or len(record) != 5:
-            raise ModelError(where, _RECORD, quote(record))
-        state, action, cost, reward, after = record
-        for kind, name in (("state", state), ("action", action), ("next state", after)):
-            try:
-                hash(name)
-            except TypeError:
-                raise ModelError(where, f"a hashable {kind}", quote(name)) from None
-            if is_missing(name):
-                raise ModelError(where, f"a {kind}", "none")
-        outcome = after, self.amounts(cost, where)
-        found = self.counts.setdefault((state, action), {})
-        found[outcome] = found.get(outcome, 0) + 1
-        self.rewards.setdefault((state, action), []).append(read_reward(reward, where))
-        self.steps += 1
-        return after  # type: ignore[no-any-return]
-
-    def amounts(self, cost: Any, where: str) -> tuple[Fraction, ...]:
-        """Return the exact costs of one step."""
-        read = read_costs(cost, self.resources, where)
-        return tuple(exact(each, f"{where}, cost of {name}") for name, each in zip(self.resources, read, strict=True))
+        for each in steps:
+            if each.step == 0:
+                self.episodes += 1
+                self.starts[each.state] = self.starts.get(each.state, 0) + 1
+            found = self.counts.setdefault((each.state, each.action), {})
+            found[each.after, each.costs] = found.get((each.after, each.costs), 0) + 1
+            self.rewards.setdefault((each.state, each.action), []).append(read_reward(each.reward, each.where))
+            self.steps += 1
 
 
 def from_episodes(
@@ -118,8 +134,8 @@ def from_episodes(
     end_reward: EndRewardLike | None = None,
     must_end_in: GoalLike | None = None,
     name: str = "",
-) -> tuple[CMDP, EpisodeCounts]:
-    """Return a model estimated from episodes, and counts; see `CMDP.from_episodes` for the parameters.
+) -> CMDP:
+    """Return a model estimated from episodes; see `CMDP.from_episodes` for the parameters.
 
     Raises
     ------
@@ -130,8 +146,8 @@ def from_episodes(
     names = tuple(each.name for each in accounts)
     if isinstance(unseen, bool) or not isinstance(unseen, int | float) or not 0 < unseen < float("inf"):
         raise ModelError("unseen", "a number above 0", quote(unseen))
-    records = _read(episodes, names)
-    added = _added(records, support, _read_widen(widen, names))
+    records = _Records(_read_steps(episodes, names))
+    added = _added(records, support, _read_widen(widen, names), names)
     basis = _basis(records, support is not None, widen is not None, added)
     if start is None:
         start = {state: Fraction(count, records.episodes) for state, count in records.starts.items()}
@@ -154,31 +170,49 @@ def from_episodes(
     for after in dict.fromkeys(reached):
         if after not in acting:
             builder.terminal(after)
-    model = builder.build()
-    return model, _counted(model, records, basis)
+    return builder.build()
 
 
-def _read(episodes: Any, resources: tuple[str, ...]) -> _Records:
-    records = _Records(resources)
+def _read_steps(episodes: Any, resources: tuple[str, ...]) -> Iterator[_Step]:
+    """Yield all steps of all episodes, checked."""
     if hasattr(episodes, "columns") or hasattr(episodes, "column_names") or isinstance(episodes, Mapping):
-        episodes = _from_columns(read_columns(episodes, "from_episodes"), resources)
+        episodes = _from_columns(read_columns(episodes, "episodes"), resources)
     if isinstance(episodes, str) or not isinstance(episodes, Iterable):
-        raise ModelError("from_episodes", "a list of episodes, or a frame", quote(episodes))
+        raise ModelError("episodes", "a list of episodes, or a frame", quote(episodes))
+    empty = True
     for i, episode in enumerate(episodes):
         if isinstance(episode, str | Mapping) or not isinstance(episode, Iterable):
             raise ModelError(f"episode {i}", f"a list of {_RECORD}", quote(episode))
         before: Any = None
         for t, record in enumerate(episode):
-            where = f"episode {i}, step {t}"
-            after = records.add(record, where)
-            if t and record[0] != before:
-                raise ModelError(where, f"to go on from {quote(before)}, where the step before led", quote(record[0]))
-            if not t:
-                records.begin(record[0])
-            before = after
-    if not records.steps:
-        raise ModelError("from_episodes", "at least one step", "none")
-    return records
+            read = _read_step(record, t, f"episode {i}, step {t}", resources)
+            if t and read.state != before:
+                expected = f"to go on from {quote(before)}, where the step before led"
+                raise ModelError(read.where, expected, quote(read.state))
+            yield read
+            before, empty = read.after, False
+    if empty:
+        raise ModelError("episodes", "at least one step", "none")
+
+
+def _read_step(record: Any, step: int, where: str, resources: tuple[str, ...]) -> _Step:
+    if isinstance(record, str) or not isinstance(record, Sequence) or len(record) != 5:
+        raise ModelError(where, _RECORD, quote(record))
+    state, action, cost, reward, after = record
+    for kind, name in (("state", state), ("action", action), ("next state", after)):
+        try:
+            hash(name)
+        except TypeError:
+            raise ModelError(where, f"a hashable {kind}", quote(name)) from None
+        if is_missing(name):
+            raise ModelError(where, f"a {kind}", "none")
+    return _Step(where, step, state, action, _amounts(cost, resources, where), reward, after)
+
+
+def _amounts(cost: Any, resources: tuple[str, ...], where: str) -> tuple[Fraction, ...]:
+    """Return the exact costs of one step."""
+    read = read_costs(cost, resources, where)
+    return tuple(exact(each, f"{where}, cost of {name}") for name, each in zip(resources, read, strict=True))
 
 
 def _from_columns(columns: dict[str, list[Any]], resources: tuple[str, ...]) -> list[list[Any]]:
@@ -188,7 +222,7 @@ def _from_columns(columns: dict[str, list[Any]], resources: tuple[str, ...]) -> 
         if required not in columns:
             hint = did_you_mean(required, list(columns))
             listed = f"columns {', '.join(map(quote, columns))}"
-            raise ModelError("from_episodes", f"a column {required!r}", listed, hint)
+            raise ModelError("episodes", f"a column {required!r}", listed, hint)
     found: dict[Any, list[Any]] = {}
     by_step = zip(*(columns[key] for key in ("episode", "state", "action", "reward", "next")), strict=True)
     for i, (episode, state, action, reward, after) in enumerate(by_step):
@@ -214,7 +248,7 @@ def _read_widen(widen: Any, resources: tuple[str, ...]) -> tuple[Fraction, ...]:
 
 
 def _added(
-    records: _Records, support: Support | None, widen: tuple[Fraction, ...]
+    records: _Records, support: Support | None, widen: tuple[Fraction, ...], resources: tuple[str, ...]
 ) -> dict[tuple[Hashable, Hashable], list[tuple[Hashable, tuple[Fraction, ...]]]]:
     """Return the outcomes of each row that are possible but were not recorded."""
     added: dict[tuple[Hashable, Hashable], list[tuple[Hashable, tuple[Fraction, ...]]]] = {}
@@ -235,7 +269,7 @@ def _added(
         for each in listed:
             if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
                 raise ModelError(where, "(next state, cost)", quote(each))
-            possible.setdefault((each[0], records.amounts(each[1], where)))
+            possible.setdefault((each[0], _amounts(each[1], resources, where)))
         if any(widen):
             for after in dict.fromkeys(after for after, _ in possible):
                 costs = [amounts for there, amounts in possible if there == after]
@@ -256,13 +290,32 @@ def _basis(records: _Records, has_support: bool, has_widen: bool, added: Mapping
     return text + "Probabilities, rewards and values are estimates."
 
 
-def _counted(model: CMDP, records: _Records, basis: str) -> EpisodeCounts:
+def _count(model: CMDP, episodes: Any) -> EpisodeCounts:
+    check_model(model)
+    for d in range(model.n_resources):
+        model.refuse_continuous(d, "an exact cost, so that outcomes can be counted", "", "EpisodeCounts.of: ")
     row_counts, outcome_counts = np.zeros(model.n_rows, np.int64), np.zeros(model.n_outcomes, np.int64)
-    for s, state in enumerate(model.states):
-        for row in model.rows(0, s):
-            found = records.counts[state, model.actions[model.row_action[row]]]
-            row_counts[row] = sum(found.values())
-            for o in range(int(model.outcome_indptr[row]), int(model.outcome_indptr[row + 1])):
-                costs = tuple(column.value(o) for column in model.cost)
-                outcome_counts[o] = found.get((model.states[model.next_state[o]], costs), 0)
-    return EpisodeCounts(records.episodes, records.steps, row_counts, outcome_counts, basis)
+    known: dict[tuple[Hashable, ...], tuple[int, int]] = {}  # row and outcome
+    row_O = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr)).tolist()
+    place_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)).tolist()
+    for o, row in enumerate(row_O):
+        table, state = divmod(place_R[row], model.n_states)
+        action, after = model.actions[model.row_action[row]], model.states[model.next_state[o]]
+        known[table, model.states[state], action, after, tuple(column.value(o) for column in model.cost)] = row, o
+    n_episodes = n_steps = 0
+    for each in _read_steps(episodes, model.resources):
+        table = 0
+        if not model.is_stationary:
+            if each.step >= model.horizon:
+                raise ModelError(each.where, f"at most {model.horizon} steps, as in the model", "another")
+            table = int(model.table_of_step[each.step])
+        found = known.get((table, each.state, each.action, each.after, each.costs))
+        if found is None:
+            costs = dict(zip(model.resources, map(short_amount, each.costs), strict=True))
+            outcome = f"next state {quote(each.after)} with costs {quote(costs)}"
+            where = f"{each.where}, state {quote(each.state)}, action {quote(each.action)}"
+            raise ModelError(where, "an outcome of the model", outcome)
+        row_counts[found[0]] += 1
+        outcome_counts[found[1]] += 1
+        n_episodes, n_steps = n_episodes + (each.step == 0), n_steps + 1
+    return EpisodeCounts(n_episodes, n_steps, row_counts, outcome_counts)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from solvent.plot.episodes import learning
     from solvent.plot.files import save
     from solvent.plot.grid import arrows
+    from solvent.plot.heat import heat_map
+    from solvent.plot.panels import policy_panels, spending_panels
     from solvent.plot.progress import bounds, layers
     from solvent.plot.spent import spending
     from solvent.plot.surfaces import surface
@@ -34,11 +36,14 @@ _HOME = {
     "bounds": "solvent.plot.progress",
     "frontier": "solvent.plot.value",
     "frontier_table": "solvent.plot.terminal",
+    "heat_map": "solvent.plot.heat",
     "layers": "solvent.plot.progress",
     "learning": "solvent.plot.episodes",
     "policy": "solvent.plot.decisions",
+    "policy_panels": "solvent.plot.panels",
     "save": "solvent.plot.files",
     "spending": "solvent.plot.spent",
+    "spending_panels": "solvent.plot.panels",
     "surface": "solvent.plot.surfaces",
     "terminal_frontier": "solvent.plot.terminal",
     "terminal_plot": "solvent.plot.terminal",
@@ -49,11 +54,14 @@ __all__ = [
     "bounds",
     "frontier",
     "frontier_table",
+    "heat_map",
     "layers",
     "learning",
     "policy",
+    "policy_panels",
     "save",
     "spending",
+    "spending_panels",
     "surface",
     "terminal_frontier",
     "terminal_plot",

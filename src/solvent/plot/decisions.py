@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.ends import first_states
-from solvent.plot.labels import amount, choose_resource, plot_name
-from solvent.plot.style import CATEGORIES, HATCHES, MOST_CATEGORIES, NOTHING, WIDE, legend_right, step_axis, styled_axes
+from solvent.plot.action_colors import ActionScale, corners
+from solvent.plot.labels import amount, choose_resource, plot_name, problem_text
+from solvent.plot.style import NOTHING, WIDE, step_axis, styled_axes
 from solvent.policy.choices import spread
 from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.locate import COLLAPSED
@@ -31,8 +30,6 @@ from solvent.policy.table import AugmentedPolicy
 _FAR = 2**61
 #: Minimum height of a cell, as a share of the height of the plot.
 _LOWEST_CELL = 1 / 120
-_MOST_ROWS_OF_LEGEND = 13
-_OTHERS = -1
 #: Sums of probabilities up to this one are rounding errors.
 _LEAST_WEIGHT = 1e-9
 #: Low and high ends of ranges of amounts, in ticks.
@@ -102,9 +99,7 @@ def policy(
     >>> axes.get_ylabel(), [text.get_text() for text in axes.get_legend().get_texts()]
     ('remaining fuel', ['east', 'south', 'stay', 'no decision'])
     """
-    policy = policy_of(policy)
-    if not isinstance(policy, NodeTable | MarkovPolicy):
-        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
+    policy = check_policy(policy)
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
     starts = first_states(owner.start)
     if state is None and len(starts) > 1:
@@ -113,8 +108,8 @@ def policy(
     where = choose_resource(policy.resources, resource) if policy.resources else None
     if where is None and resource is not None:
         raise ModelError("resource", "None, since the policy does not depend on what was spent", quote(resource))
-    axis = _Axis(policy, owner.horizon, where)
-    cells = _markov_cells(policy, name) if isinstance(policy, MarkovPolicy) else _node_cells(policy, name, axis)
+    axis = AmountAxis(policy, owner.horizon, where)
+    cells = state_cells(policy, name, axis)
     if not len(cells.step):
         raise PolicyError(
             f"state {quote(name)}",
@@ -122,25 +117,39 @@ def policy(
             "a state that is terminal or never reached",
         )
     with styled_axes(ax, WIDE) as axes:
-        low, high = axis.ends(cells, is_start=name in starts)
-        _draw_cells(axes, _close(cells, low, high), owner.actions)
-        axes.set_facecolor(NOTHING)
-        axes.set_ylim(low, high)
-        step_axis(axes, owner.horizon - 1, "step")
-        axes.set_ylabel(axis.label)
-        if where is None:
-            axes.set_yticks([])
-        axes.set_title(f"Actions in state {plot_name(name)}", fontsize=9)
-        handles = [*axes.get_legend_handles_labels()[0], Patch(color=NOTHING, label="no decision")]
-        legend_right(axes, columns=1 + len(handles) // _MOST_ROWS_OF_LEGEND, handles=handles)
+        scale = ActionScale(owner.actions, cells.action)
+        draw_decisions(axes, cells, axis, scale, is_start=name in starts)
+        axes.set_title(problem_text(policy, f"actions in state {plot_name(name)}"))
+        scale.legend(axes)
     return axes
 
 
-class _Axis:
+def check_policy(policy: Any) -> NodeTable | MarkovPolicy:
+    """Return a policy, or that of a solution; raise a `PolicyError` if it is of another type."""
+    policy = policy_of(policy)
+    if not isinstance(policy, NodeTable | MarkovPolicy):
+        raise PolicyError("policy", "an AugmentedPolicy, RandomizedPolicy or MarkovPolicy", quote(policy))
+    return policy
+
+
+def draw_decisions(axes: Axes, cells: Cells, axis: AmountAxis, scale: ActionScale, *, is_start: bool) -> None:
+    """Draw what is done in one state, without a title and a legend."""
+    low, high = axis.ends(cells, is_start=is_start)
+    _draw_cells(axes, _close(cells, low, high), scale)
+    axes.set_facecolor(NOTHING)
+    axes.set_ylim(low, high)
+    step_axis(axes, axis.horizon - 1, "step")
+    axes.set_ylabel(axis.label)
+    if axis.d is None:
+        axes.set_yticks([])
+
+
+class AmountAxis:
     """The vertical axis: the remaining amount of one resource, or the amount spent if it has no upper limit."""
 
     def __init__(self, policy: NodeTable | MarkovPolicy, horizon: int, resource: str | None) -> None:
         self.d: int | None = None
+        self.horizon = horizon
         self.unit, self.remaining, self.initial = Fraction(1), False, Fraction(0)
         self.limits: list[Fraction | None] = [None] * horizon
         self.label = "any amount spent"
@@ -191,6 +200,11 @@ def _coming(limits: tuple[Fraction | None, ...]) -> list[Fraction | None]:
     return coming[::-1]
 
 
+def state_cells(policy: NodeTable | MarkovPolicy, state: Hashable, axis: AmountAxis) -> Cells:
+    """Return the actions of a policy in one state."""
+    return _markov_cells(policy, state) if isinstance(policy, MarkovPolicy) else _node_cells(policy, state, axis)
+
+
 def _markov_cells(policy: MarkovPolicy, state: Hashable) -> Cells:
     index = policy.model.state_index(state)
     parts = []
@@ -202,7 +216,7 @@ def _markov_cells(policy: MarkovPolicy, state: Hashable) -> Cells:
     return _join(parts)
 
 
-def _node_cells(policy: NodeTable, state: Hashable, axis: _Axis) -> Cells:
+def _node_cells(policy: NodeTable, state: Hashable, axis: AmountAxis) -> Cells:
     covered = [step for step in range(policy.horizon) if policy.covers(step, state)]
     index = policy.states.index(state)
     parts = []
@@ -314,23 +328,6 @@ def _close(cells: Cells, bottom: float, top: float) -> Cells:
     return Cells(cells.step, low, high, cells.left, cells.right, cells.action)
 
 
-def _draw_cells(axes: Axes, cells: Cells, names: tuple[Hashable, ...]) -> None:
-    actions, count = np.unique(cells.action, return_counts=True)
-    shown = actions.tolist()
-    drawn = cells.action
-    if len(shown) > MOST_CATEGORIES:
-        shown = sorted(actions[np.argsort(-count, kind="stable")][: MOST_CATEGORIES - 1].tolist())
-        drawn = np.where(np.isin(drawn, shown), drawn, _OTHERS)
-        shown.append(_OTHERS)
-    for place, action in enumerate(shown):
-        at = np.flatnonzero(drawn == action)
-        left, right = cells.step[at] - 0.5 + cells.left[at], cells.step[at] - 0.5 + cells.right[at]
-        corners = [(left, cells.low[at]), (right, cells.low[at]), (right, cells.high[at]), (left, cells.high[at])]
-        verts: Any = np.stack([np.stack(corner, -1) for corner in corners], 1)
-        color, hatch = CATEGORIES[place % len(CATEGORIES)], HATCHES[place // len(CATEGORIES)]
-        label = f"{len(actions) - len(shown) + 1} others" if action == _OTHERS else plot_name(names[action])
-        # an edge of the same color avoids seams between cells
-        edge: dict[str, Any] = (
-            {"edgecolor": "white", "linewidth": 0} if hatch else {"edgecolor": color, "linewidth": 0.4}
-        )
-        axes.add_collection(PolyCollection(verts, facecolor=color, hatch=hatch or None, label=label, **edge))
+def _draw_cells(axes: Axes, cells: Cells, scale: ActionScale) -> None:
+    left, right = cells.step - 0.5 + cells.left, cells.step - 0.5 + cells.right
+    scale.draw(axes, corners(left, right, cells.low, cells.high), cells.action)

@@ -19,7 +19,7 @@ from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
-from solvent.plot.labels import plot_name
+from solvent.plot.labels import plot_name, problem_text
 from solvent.plot.style import (
     BLACK,
     GRAY,
@@ -113,7 +113,7 @@ def arrows(
         ground = _draw_ground(axes, model, layout, plan)
         handles = [*_draw_marks(axes, model, layout), *ground]
         handles += _draw_plan(axes, model, layout, plan, numbered=step is None)
-        axes.set_title(_title(policy, step, spent), fontsize=9)
+        axes.set_title(problem_text(policy, _title(policy, step, spent)))
         legend_right(axes, handles=handles)
     return axes
 
@@ -327,7 +327,7 @@ def _letter(place: float) -> str:
 
 
 def _title(policy: NodeTable | MarkovPolicy, step: int | None, spent: Any) -> str:
-    when = "Actions at the first possible step" if step is None else f"Actions at step {step}"
+    when = "actions at the first possible step" if step is None else f"actions at step {step}"
     if isinstance(policy, MarkovPolicy) or not policy.resources:
         return when
     return f"{when}, " + ("least amount spent" if spent is None else f"{plot_name(spent)} spent")

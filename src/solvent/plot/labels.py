@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.amounts import format_amount
+from solvent.policy.markov import MarkovPolicy
 
 if TYPE_CHECKING:
     from solvent.model.budget import Budget
+    from solvent.policy.nodes import NodeTable
     from solvent.solvers.curve import Curve
     from solvent.solvers.surface import Surface
 
 _LONGEST_NAME = 28
 _LONGEST_AMOUNT = 10
+#: Most limits in a title, and most characters of one of its lines.
+_MOST_PARTS, _TITLE_WIDTH = 5, 84
 
 
 def short_name(name: object, longest: int = _LONGEST_NAME) -> str:
@@ -93,20 +98,51 @@ def choose_resource(names: Sequence[str], resource: str | None, preferred: Seque
     raise ModelError("resource", f"one of {known}", "none given", "pass resource=...")
 
 
-def fixed_text(limits: Mapping[str, Budget]) -> str:
-    """Return limits that do not vary, as a title.
+def limit_texts(limits: Mapping[str, Budget]) -> dict[str, str]:
+    """Return limits in words, by resource.
 
     Examples
     --------
     >>> from solvent.model.budget import Budget
-    >>> fixed_text({"wear": Budget(3), "hours": Budget(lower=1)})
-    'with wear at most 3, hours at least 1'
+    >>> limit_texts({"wear": Budget(3), "hours": Budget(lower=1)})
+    {'wear': 'at most 3', 'hours': 'at least 1'}
     """
-    parts = []
-    for name, limit in limits.items():
-        text = short_name(limit.text, 2 * _LONGEST_NAME).replace("-", "−")
-        parts.append(f"{plot_name(name)} {text}")
-    return f"with {', '.join(parts)}"
+    return {name: limit.text for name, limit in limits.items()}
+
+
+def title_text(model: str, limits: Mapping[str, str], what: str = "") -> str:
+    """Return a title: what is shown, and below it which model and which budget.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model; may be empty.
+    limits : mapping of str to str
+        Limits in words, by resource.
+    what : str
+        What the figure shows, as matplotlib prints it.
+
+    Examples
+    --------
+    >>> title_text("van", {"fuel": "at most 30"}, "actions in state depot")
+    'van, fuel at most 30: actions in state depot'
+    >>> title_text("van", {}), title_text("", {})
+    ('van', '')
+    """
+    parts = [plot_name(model)] if model else []
+    for name, text in limits.items():
+        parts.append(f"{plot_name(name)} {short_name(text, 2 * _LONGEST_NAME).replace('-', '−')}")
+    if len(parts) > _MOST_PARTS:
+        parts = [*parts[:_MOST_PARTS], "…"]
+    whole = ", ".join(parts)
+    line = f"{whole}: {what}" if whole and what else whole or what
+    return "\n".join(textwrap.wrap(line, _TITLE_WIDTH))
+
+
+def problem_text(policy: NodeTable | MarkovPolicy, what: str) -> str:
+    """Return the title of a figure of a policy."""
+    name = policy.model.name if policy.model is not None else ""
+    return title_text(name, {} if isinstance(policy, MarkovPolicy) else policy.limits.texts, what)
 
 
 def axis_text(curve: Curve | Surface, name: str) -> str:

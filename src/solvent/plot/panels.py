@@ -1,17 +1,30 @@
-"""Figures with several panels: what a policy spends of each resource."""
+"""Figures with several panels: what a policy spends of each resource, and what it does in each state."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
 from matplotlib.figure import Figure
 
-from solvent.errors import ModelError
+from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
+from solvent.model.ends import first_states
+from solvent.plot.action_colors import ActionScale
+from solvent.plot.decisions import AmountAxis, check_policy, draw_decisions, state_cells
+from solvent.plot.labels import choose_resource, plot_name, problem_text
 from solvent.plot.spent import spending
 from solvent.plot.style import look
+from solvent.policy.holders import HasPolicy
+from solvent.policy.markov import UNDECIDED, MarkovPolicy
+from solvent.policy.nodes import NodeTable
 from solvent.verification.policies import PolicyLike, limits_of
 
 _WIDTH, _HEIGHT = 6.4, 3.4
+#: Most panels for states, columns of them, and their size in inches.
+_MOST_STATES, _COLUMNS, _PANEL = 9, 3, (2.9, 2.3)
 
 
 def spending_panels(
@@ -52,3 +65,69 @@ def spending_panels(
         for name, ax in zip(names, panels, strict=True):
             spending(model, policy, budget, spent=spent, resource=name, episodes=episodes, seed=seed, ax=ax)
     return figure
+
+
+def policy_panels(
+    policy: NodeTable | MarkovPolicy | HasPolicy, states: Sequence[Hashable] | None = None, resource: str | None = None
+) -> Figure:
+    """Plot which action a policy takes, by step and remaining budget, with one panel per state and one legend.
+
+    Parameters
+    ----------
+    policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
+    states : sequence of hashables, optional
+        States to show. Default: of those in which the policy makes decisions, the nine with the most nodes.
+    resource : str, optional
+        Resource on the vertical axis. Default: the last one that the policy tracks.
+
+    Raises
+    ------
+    PolicyError
+        If the policy makes no decision in these states.
+
+    Examples
+    --------
+    >>> import solvent
+    >>> figure = policy_panels(solvent.solve(solvent.instances.fuel_grid(3)))
+    >>> [axes.get_title() for axes in figure.axes[:3]]
+    ['(0, 0)', '(0, 1)', '(0, 2)']
+    """
+    policy = check_policy(policy)
+    owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
+    tracked = policy.resources
+    where = choose_resource(tracked, resource or tracked[-1]) if tracked else None
+    axis = AmountAxis(policy, owner.horizon, where)
+    names = _busiest(policy, owner.states) if states is None else list(states)
+    shown = {name: cells for name in names if len((cells := state_cells(policy, name, axis)).step)}
+    if not shown:
+        raise PolicyError("states", "a state in which the policy makes a decision", quote(names))
+    starts = first_states(owner.start)
+    scale = ActionScale(owner.actions, np.concatenate([cells.action for cells in shown.values()]))
+    columns = min(_COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    with look():
+        figure = Figure(figsize=(_PANEL[0] * columns + 1.6, _PANEL[1] * rows + 0.5), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for (name, cells), axes in zip(shown.items(), panels[: len(shown)], strict=True):
+            draw_decisions(axes, cells, axis, scale, is_start=name in starts)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.set_title(plot_name(name))
+            axes.xaxis.label.set_fontsize(8)
+            axes.yaxis.label.set_fontsize(8)
+        for axes in panels[len(shown) :]:
+            axes.set_axis_off()
+        handles = scale.handles()
+        figure.legend(handles=handles, loc="outside right upper", ncols=-(-len(handles) // (13 * rows)))
+        figure.suptitle(problem_text(policy, "actions by state"), x=0.01, ha="left", fontsize=10)
+    return figure
+
+
+def _busiest(policy: NodeTable | MarkovPolicy, states: Sequence[Hashable]) -> list[Hashable]:
+    """Return the states with the most nodes, in the order of the model."""
+    if isinstance(policy, MarkovPolicy):
+        decided = policy.table != UNDECIDED if policy.is_deterministic else policy.table.any(2)
+        nodes = decided.sum(0)
+    else:
+        nodes = np.bincount(policy.group_state, np.diff(policy.node_indptr), len(states))
+    chosen = np.argsort(-nodes, kind="stable")[:_MOST_STATES]
+    return [states[s] for s in sorted(chosen.tolist()) if nodes[s]]

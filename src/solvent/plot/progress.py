@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from solvent.errors import ModelError, quote
-from solvent.plot.labels import number
-from solvent.plot.style import GRAY, NOTHING, UPPER_BOUND, VALUE, faint_grid, step_axis, styled_axes
+from solvent.plot.labels import number, title_text
+from solvent.plot.style import NOTHING, UPPER_BOUND, VALUE, faint_grid, step_axis, styled_axes
 
 #: Ratios of largest to smallest value beyond which an axis is logarithmic.
 _WIDE_TIMES, _WIDE_SIZES = 100, 2000
@@ -55,7 +55,7 @@ def bounds(solution: Any, ax: Axes | None = None) -> Axes:
         faint_grid(axes)
         axes.margins(x=0.04, y=0.1)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-        axes.set_title(f"gap {_percent(rounds[-1].gap)} after {_rounds(len(rounds))}", color=GRAY, fontsize=9)
+        axes.set_title(_title(solution, f"gap {_percent(rounds[-1].gap)} after {_rounds(len(rounds))}"))
     return axes
 
 
@@ -110,8 +110,13 @@ def layers(solution: Any, ax: Axes | None = None) -> Axes:
             ha="left" if share < 0.05 and len(sizes) > 1 else "right" if share > 0.95 and len(sizes) > 1 else "center",
             fontsize=8.5,
         )  # fmt: skip
-        axes.set_title(f"{sum(sizes):,} {unit} in total", color=GRAY, fontsize=9)
+        axes.set_title(_title(solution, f"{sum(sizes):,} {unit} in total"))
     return axes
+
+
+def _title(solution: Any, what: str) -> str:
+    asked = getattr(solution, "asked", None)
+    return what if asked is None else title_text(asked[0].name, asked[1].texts, what)
 
 
 def _finite(values: list[float]) -> Any:

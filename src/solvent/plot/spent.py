@@ -12,7 +12,7 @@ from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.resources import Resource
-from solvent.plot.labels import amount, choose_resource, number, plot_name
+from solvent.plot.labels import amount, choose_resource, number, plot_name, title_text
 from solvent.plot.style import (
     GRAY,
     LEAST,
@@ -26,7 +26,7 @@ from solvent.plot.style import (
     step_axis,
     styled_axes,
 )
-from solvent.verification.policies import PolicyLike
+from solvent.verification.policies import PolicyLike, limits_of
 from solvent.verification.report import PerStep, VerifyReport
 from solvent.verification.simulate import Simulation, simulate
 from solvent.verification.verify import verify
@@ -102,6 +102,7 @@ def spending(
         faint_grid(axes)
         axes.margins(y=0.08)
         legend_right(axes)
+        axes.set_title(title_text(model.name, limits_of(model, policy, budget, spent).texts))
     return axes
 
 

@@ -1,7 +1,6 @@
 """Style of all plots: sizes, fonts, and colors by role.
 
-The colors are those of Okabe and Ito, which can be distinguished with all common kinds of color blindness. If there are
-more categories than colors, hatches distinguish them.
+The colors are those of Okabe and Ito, which can be distinguished with all common kinds of color blindness.
 """
 
 from __future__ import annotations
@@ -37,10 +36,8 @@ NOTHING = "#ECECEC"
 WALL = "#8C8C8C"
 GRID = "#E4E4E4"
 
-#: Colors of categories, the most distinct first; each hatch starts another cycle of colors.
+#: Colors of categories, the most distinct first.
 CATEGORIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GRAY)
-HATCHES = ("", "////", "....")
-MOST_CATEGORIES = len(CATEGORIES) * len(HATCHES)
 
 #: Sizes of figures, in inches.
 WIDE = (6.4, 3.8)
@@ -49,7 +46,7 @@ SQUARE = (5.2, 4.6)
 LOOK: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
-    "axes.titlesize": 10,
+    "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
     "axes.labelsize": 9,
     "axes.linewidth": 0.8,

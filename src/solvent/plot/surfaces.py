@@ -19,7 +19,7 @@ from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
-from solvent.plot.labels import amount, axis_text, fixed_text, number, plot_name
+from solvent.plot.labels import amount, axis_text, limit_texts, number, plot_name, title_text
 from solvent.plot.style import BLACK, BLUE, LEAST_BUDGET, MARGINAL, NOTHING, SKY, styled_axes
 from solvent.plot.value import draw_caption
 from solvent.solvers.surface import Surface
@@ -156,9 +156,7 @@ def surface(
             )  # fmt: skip
         if mark is not None and worth is not None:
             _draw_mark(axes, mark, worth)
-        title = _title(surface, fixed)
-        if title:
-            axes.set_title(title)
+        axes.set_title(_title(surface, fixed))
         if surface.ignored_limits:
             draw_caption(axes, surface.ignored_limits)
     return axes
@@ -196,13 +194,14 @@ def _rises(values: NDArray[np.float64], d: int) -> NDArray[np.bool_]:
 
 
 def _title(surface: Surface, fixed: dict[str, Any]) -> str:
-    """Return what does not vary."""
+    """Return the model, and what does not vary."""
     amounts = {name: exact(value, f"at, {name}") for name, value in fixed.items()}
+    texts = limit_texts(surface.fixed_limits)
     if surface.vary == "budget":
-        limits = {**surface.fixed_limits, **{name: Budget(each) for name, each in amounts.items()}}
-        return fixed_text(limits) if limits else ""
-    parts = [f"with {amount(each)} of {plot_name(name)} remaining" for name, each in amounts.items()]
-    return ", ".join([*parts, *([fixed_text(surface.fixed_limits)] if surface.fixed_limits else [])])
+        texts |= {name: Budget(each).text for name, each in amounts.items()}
+    else:
+        texts |= {name: f"with {amount(each)} remaining" for name, each in amounts.items()}
+    return title_text(surface.model.name, texts, "optimal value by budgets")
 
 
 def _draw_values(axes: Axes, x: _Side, y: _Side, drawn: NDArray[np.float64]) -> None:

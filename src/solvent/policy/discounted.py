@@ -138,6 +138,11 @@ class DiscountedPolicy:
         rules = printable(" or ".join(rule.name for rule in self.rules))
         return f"DiscountedPolicy({len(self.finite):,} nodes over {self.steps} steps, then {rules})"
 
+    def _repr_html_(self) -> str:
+        from solvent.policy.display import discounted_card
+
+        return discounted_card(self)
+
 
 def _closed(policy: DiscountedPolicy, model: Any, monitor: ResourceMonitor | None = None) -> CMDP:
     model = _check_kind(model)

@@ -138,6 +138,11 @@ class LevelPolicy:
     def __repr__(self) -> str:
         return f"LevelPolicy({self.objective}, {printable(self.resource)}, {len(self.rule_row):,} rules)"
 
+    def _repr_html_(self) -> str:
+        from solvent.policy.display import level_card
+
+        return level_card(self)
+
 
 #: Objectives in words, for messages.
 _PURPOSES: dict[str, str] = {

@@ -172,6 +172,11 @@ class MarkovPolicy:
         kind = "deterministic" if self.is_deterministic else "randomized"
         return f"MarkovPolicy({kind}, horizon {self.model.horizon}, {self.model.n_states} states)"
 
+    def _repr_html_(self) -> str:
+        from solvent.policy.display import markov_card
+
+        return markov_card(self)
+
 
 class MarkovFollower:
     """Follows a Markov policy, which needs to know nothing of an episode but step and state."""

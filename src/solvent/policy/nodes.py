@@ -151,6 +151,11 @@ class NodeTable:
         tracked = printable(", ".join(self.resources)) or "nothing"
         return f"{type(self).__name__}({len(self):,} nodes over {self.horizon} steps, tracking {tracked})"
 
+    def _repr_html_(self) -> str:
+        from solvent.policy.display import table_card
+
+        return table_card(self)
+
     @property
     def rounds(self) -> bool:
         """Whether it rounds the costs of some resource."""

@@ -26,6 +26,8 @@ from solvent.policy.runs import run_bounds
 
 #: Seconds for the values of a plan; if there are too many nodes, it has none.
 _SECONDS = 20.0
+#: Nodes of one state and step that are turned into rows for a display.
+_MOST_NODES = 5_000
 #: The least and the greatest amount of a row; None where there is no end.
 Range = tuple[Fraction | None, Fraction | None]
 #: The same in ticks.
@@ -119,6 +121,16 @@ def plan_rows(
             if wanted is None or int(policy.group_state[group]) == wanted:
                 rows += list(_group_rows(policy, at, group, along, values, remaining))
     return rows
+
+
+def first_rows(policy: NodeTable) -> Iterator[PlanRow]:
+    """Yield the first rows of a policy's plan, without values; none after a state with very many nodes."""
+    remaining = RemainingBudget(policy.limits)
+    for step in range(policy.horizon):
+        for group in range(int(policy.step_indptr[step]), int(policy.step_indptr[step + 1])):
+            if int(policy.node_indptr[group + 1] - policy.node_indptr[group]) > _MOST_NODES:
+                return
+            yield from _group_rows(policy, step, group, len(policy.resources) - 1, {}, remaining)
 
 
 def _group_rows(

@@ -237,6 +237,11 @@ class Curve:
         least = "infeasible" if self.least_budget is None else f"least budget {format_amount(self.least_budget)}"
         return f"Curve({printable(self.resource)} up to {format_amount(self.max_budget)}, {len(self)} points, {least})"
 
+    def _repr_html_(self) -> str:
+        from solvent.solvers.display import curve_card
+
+        return curve_card(self)
+
     def _ticks(self, budget: Number) -> int:
         amount = exact(budget, "budget")
         if self.vary == "remaining" and amount < 0:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
+from solvent.core.arguments import place_error, read_jobs
 from solvent.core.engines import RayEngine, open_engine
 from solvent.core.interrupt import check_interrupt, held_back
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
 from solvent.core.preparation import preparation_seconds
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.core.threads import one_thread, thread_count
-from solvent.errors import LocatedError, ModelError, SolventError, quote
+from solvent.errors import ModelError, quote
 from solvent.model.budget import Budget, BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
@@ -109,11 +110,11 @@ def solve_many(
     options = (method, approximation, epsilon, strict, gap, prune)
     arguments = {"spent": spent, "options": options, "seconds": read_seconds(time_limit)}
     arguments["memory"] = read_memory(memory_limit)
-    count = _read_jobs(jobs)
+    jobs = read_jobs(jobs)
     tasks, place = _read_tasks(models, budgets)
     with open_engine(engine, address) as opened, held_back(), open_progress(progress) as sink:
         batch = _Batch(tasks, arguments, place, sink)
-        return batch.run_on(opened, jobs) if isinstance(opened, RayEngine) else batch.run(count)
+        return batch.run_on(opened, jobs) if isinstance(opened, RayEngine) else batch.run(jobs or thread_count())
 
 
 def solve_here(
@@ -150,27 +151,8 @@ class _SolveSome:
             try:
                 found.append(solve_here(*task, **self._arguments))
             except Exception as error:
-                raise _placed(error, self._place, position) from error
+                raise place_error(error, f"{self._place}[{position}]") from error
         return dump_results(found, tasks)
-
-
-def _placed(error: Exception, place: str, position: int) -> Exception:
-    """Return the error of a task with its position."""
-    where = f"{place}[{position}]"
-    if isinstance(error, LocatedError):
-        return error.within(where)
-    if isinstance(error, SolventError):
-        return type(error)(f"{where}: {error}")
-    error.add_note(f"in {where} of solve_many")
-    return error
-
-
-def _read_jobs(jobs: Any) -> int:
-    if jobs is None:
-        return thread_count()
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ModelError("jobs", "an integer of at least 1", quote(jobs))
-    return jobs
 
 
 def _read_tasks(models: Any, budgets: Any) -> tuple[list[Task], str]:
@@ -313,7 +295,7 @@ class _Batch:
         if self._failed is None:
             return
         position, error = self._failed
-        placed = _placed(error, self._place, position)
+        placed = place_error(error, f"{self._place}[{position}]")
         if placed is error:
             raise error
         raise placed from error

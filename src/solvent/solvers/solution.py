@@ -447,6 +447,11 @@ class Solution:
         return 0.0 if self.status is Status.OPTIMAL else relative_gap(self.value_lower, self.value_upper)
 
     @property
+    def asked(self) -> tuple[CMDP, Limits] | None:
+        """The model and the limits that were solved; None for a discounted model."""
+        return self._asked
+
+    @property
     def log(self) -> str:
         """How the bounds closed, one line per round."""
         return "\n".join([ROUND_HEADER, *map(str, self.rounds)]) if self.rounds else ""
@@ -574,6 +579,11 @@ class Solution:
         if self._make_policy is not None:
             state |= {"policy": self.policy, "_make_policy": _KnownPolicy(self.policy)}
         return state
+
+    def _repr_html_(self) -> str:
+        from solvent.solvers.display import solution_card
+
+        return solution_card(self, self.asked)
 
     def __repr__(self) -> str:
         worst = printable(", ".join(f"{name} {short_amount(spent)}" for name, spent in self.worst_spent.items()))

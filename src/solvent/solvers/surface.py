@@ -257,6 +257,11 @@ class Surface:
         least = f"{count} least budget{'s' * (count > 1)}" if count else "infeasible"
         return f"Surface({ends}, {len(self)} points, {least})"
 
+    def _repr_html_(self) -> str:
+        from solvent.solvers.display import surface_card
+
+        return surface_card(self)
+
     def section(self, names: Sequence[str], at: Mapping[str, Number]) -> NDArray[np.float64]:
         """Return the part of `table` in which only some resources vary, in their given order.
 

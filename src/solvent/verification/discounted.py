@@ -8,6 +8,7 @@ model, and the verification of finite models finds the extremes of spending.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core import html
 from solvent.core.limits import ResourceMonitor
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount, short_amount
@@ -30,6 +32,9 @@ from solvent.verification.report import VerifyReport, render
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+_HEADINGS = ["resource", "never spends more than", "of which the tail", "never less than", "excess"]
 
 
 @dataclass(frozen=True)
@@ -74,14 +79,32 @@ class DiscountedVerifyReport:
         from rich.console import Group
         from rich.table import Table
 
-        verdict = "never breaks a limit" if self.feasible else "may break a limit"
-        table = Table("resource", "never spends more than", "of which the tail", "never less than", "excess")
+        table = Table(*_HEADINGS)
+        for row in self._rows():
+            table.add_row(*row)
+        line = f"{self._verdict}; value {self.value:.10g}; {self.steps} steps and a tail; {self.planned.nodes:,} nodes"
+        return Group(line, table)
+
+    @property
+    def _verdict(self) -> str:
+        return "never breaks a limit" if self.feasible else "may break a limit"
+
+    def _rows(self) -> Iterator[list[str]]:
+        """Yield the cells of the table."""
         for name, worst in self.worst_spent.items():
             least, excess = self.least_spent[name], self.excess.get(name, Fraction(0))
             cells = ("unbounded" if amount is None else short_amount(amount) for amount in (least, excess))
-            table.add_row(name, short_amount(worst), short_amount(self.tail[name]), *cells)
-        line = f"{verdict}; value {self.value:.10g}; {self.steps} steps and a tail; {self.planned.nodes:,} nodes"
-        return Group(line, table)
+            yield [name, short_amount(worst), short_amount(self.tail[name]), *cells]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("value", f"{self.value:.10g}"),
+            ("planned", f"{self.steps:,} steps and a tail"),
+            ("verified", f"{self.planned.nodes:,} nodes"),
+        ]
+        shown = html.table(_HEADINGS, self._rows(), numbers=_HEADINGS[1:], total=len(self.worst_spent))
+        tone: html.Tone = "good" if self.feasible else "doubtful"
+        return html.card("DiscountedVerifyReport", self._verdict, html.facts(rows), shown, tone=tone)
 
     def __str__(self) -> str:
         return render(self)

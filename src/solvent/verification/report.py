@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from solvent.core import html
 from solvent.core.frames import amounts_column, import_pandas
 from solvent.errors import quote
 from solvent.model.amounts import format_amount, short_amount
@@ -71,6 +72,11 @@ class WitnessStep:
     spent: dict[str, Fraction | None]
     upper: dict[str, Fraction | None]
     lower: dict[str, Fraction | None]
+
+
+#: Headings of a report's table, and most rows of a history in a notebook.
+_HEADINGS = ["resource", "tightest", "after step", "limit then", "least spent", "expected excess"]
+_MOST_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -149,14 +155,33 @@ class Witness:
         title = Text(self._title(), style="table.title")
         if not self.steps:
             return title
-        names = list(self.steps[0].upper)
         table = Table()
-        for heading in ("step", "state", "action"):
-            table.add_column(heading)
-        for name in names:
-            suffix = f" {name}" if len(names) > 1 else ""
-            for heading in ("cost", "spent", "limit"):
-                table.add_column(heading + suffix, justify="right")
+        for i, heading in enumerate(self._headings()):
+            table.add_column(heading, justify="left" if i < 3 else "right")
+        for row in self._rows():
+            table.add_row(*row)
+        return Group(title, table)
+
+    def _headings(self) -> list[str]:
+        names = list(self.steps[0].upper)
+        suffixes = [f" {name}" if len(names) > 1 else "" for name in names]
+        amounts = [heading + suffix for suffix in suffixes for heading in ("cost", "spent", "limit")]
+        return ["step", "state", "action", *amounts]
+
+    def _fragments(self) -> list[html.Fragment]:
+        """Return the title and the table as HTML."""
+        if not self.steps:
+            return [html.note(self._title())]
+        headings = self._headings()
+        shown = html.table(headings, self._rows(), numbers=headings[3:], total=len(self.steps), most=_MOST_STEPS)
+        return [html.note(f"A shortest history {self._title()}"), shown]
+
+    def _repr_html_(self) -> str:
+        return html.card("Witness", "", *self._fragments(), tone="bad")
+
+    def _rows(self) -> Iterator[list[str]]:
+        """Yield the cells of the table."""
+        names = list(self.steps[0].upper)
         for each in self.steps:
             cells = [str(each.step), str(each.state), "(ended)" if each.action is None else str(each.action)]
             for name in names:
@@ -167,8 +192,7 @@ class Witness:
                     _amount(each.spent[name]) + (" !" if broken else ""),
                     _interval(each.lower[name], each.upper[name]),
                 ]
-            table.add_row(*cells)
-        return Group(title, table)
+            yield cells
 
     def __str__(self) -> str:
         return render(self)
@@ -254,32 +278,52 @@ class VerifyReport:
     def __rich__(self) -> RenderableType:
         from rich.console import Group
 
+        lines: list[RenderableType] = [f"{self._verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self.table()]
+        return Group(*lines, *([self.witness] if self.witness is not None else []))
+
+    @property
+    def _verdict(self) -> str:
         verdict = "never breaks a limit" if self.feasible else "breaks a limit"
         if self.has_goal:
             verdict += " and always ends where it may" if self.feasible else " or ends where it must not"
         if not self.feasible and self.violation_probability is not None:
             verdict += f" with probability {self.violation_probability:.6g}"
-        lines: list[RenderableType] = [f"{verdict}; value {self.value:.10g}; {self.nodes:,} nodes", self.table()]
-        return Group(*lines, *([self.witness] if self.witness is not None else []))
+        return verdict
+
+    def _repr_html_(self) -> str:
+        rows = [("value", f"{self.value:.10g}"), ("verified", f"{self.nodes:,} nodes")]
+        parts = [html.facts(rows)]
+        if self.worst_spent_by_step:
+            numbers = _HEADINGS[1:]
+            total = len(self.worst_spent_by_step)
+            parts.append(html.table(_HEADINGS, self._rows(), numbers=numbers, total=total))
+        if self.witness is not None:
+            parts += self.witness._fragments()
+        return html.card("VerifyReport", self._verdict, *parts, tone="good" if self.feasible else "bad")
 
     def table(self) -> Table:
         """Return a table with the step at which each resource comes closest to its limit."""
         from rich.table import Table
 
-        table = Table("resource", "tightest", "after step", "limit then", "least spent", "expected excess")
+        table = Table(*_HEADINGS)
+        for row in self._rows():
+            table.add_row(*row)
+        return table
+
+    def _rows(self) -> Iterator[list[str]]:
+        """Yield the cells of the table."""
         for name in self.worst_spent_by_step:
             step, tightest = self._tightest(name)
             limited = name in self.upper
             excess = self.expected_excess.get(name) if limited else 0.0
-            table.add_row(
+            yield [
                 name,
                 _amount(tightest),
                 str(step),
                 _interval(self.lower[name][step], self.upper[name][step]) if limited else "-",
                 _amount(_least(self.least_spent_by_step[name])),
                 "unknown" if excess is None else f"{excess:.6g}",
-            )
-        return table
+            ]
 
     def _tightest(self, name: str) -> tuple[int, Fraction | None]:
         """Return the step at which an amount comes closest to a limit, upper or lower, and that amount.

@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core import html
 from solvent.core.engines import LOCAL, open_engine
 from solvent.core.exact import nearest_float
 from solvent.core.frames import amounts_column, import_pandas
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
 from solvent.core.logs import get_logger
 from solvent.errors import LimitError, ModelError, quote
+from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, Limits, SpentLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
@@ -214,6 +216,18 @@ class Simulation:
         for i, level in enumerate(LEVELS):
             columns[f"q{round(100 * level)}"] = [x for found in quantiles.values() for x in found[i].tolist()]
         return pd.DataFrame(columns)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("mean reward", f"{self.mean_reward:.6g} ± {self.standard_error:.2g} (standard error)"),
+            ("violations", f"{self.violations:,} of {self.episodes:,} episodes"),
+        ]
+        spent = ((name, short_amount(most)) for name, most in self.max_spent.items())
+        parts = [html.facts(rows), html.table(["resource", "most spent"], spent, numbers=["most spent"])]
+        if self.stopped:
+            parts.append(html.note(f"stopped: {self.stopped}"))
+        tone: html.Tone = "bad" if self.violations else "good"
+        return html.card("Simulation", f"{self.episodes:,} episodes", *parts, tone=tone)
 
     def __repr__(self) -> str:
         return (

@@ -160,6 +160,11 @@ class Levels:
             f"{self.n_possible:,} of {len(self):,} states)"
         )
 
+    def _repr_html_(self) -> str:
+        from solvent.solvers.display import levels_card
+
+        return levels_card(self)
+
 
 def survival_levels(
     model: CMDP | DiscountedCMDP,
