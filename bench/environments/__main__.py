@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.environments import page
-from bench.environments.cases import CASES, QUICK, Case
+from bench.environments.cases import CASES, QUICK, Case, steps_of
 from bench.environments.play import modes, play
 from bench.training.records import only_one
 from bench.training.run import ROOT
@@ -28,7 +28,7 @@ def job_of(case: Case, mode: str, steps: int) -> Record:
     """Return what identifies a run."""
     return {
         "name": case.name, "package": case.package, "version": version(case.package), "mode": mode, "cost": case.cost,
-        "budget": str(case.budget), "planned_steps": steps, "seed": SEED,
+        "budget": str(case.budget), "planned_steps": steps_of(case, steps), "seed": SEED,
     }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def run(case: Case, mode: str, steps: int) -> Record:
     """Play a case in a mode; return its record, which has the error if the environment cannot be played."""
     job, began = job_of(case, mode, steps), time.perf_counter()
     try:
-        found = play(case, mode, steps, SEED)
+        found = play(case, mode, job["planned_steps"], SEED)
     except Exception as error:  # a run that fails is a row that says why, and the command fails
         found = {"error": f"{type(error).__name__}: {error}"}
     return {**job, **found, "seconds": round(time.perf_counter() - began, 1)}
@@ -65,7 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return 1 if an episode was over budget or a run failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.environments", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few environments and steps; rewrites nothing")
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="only these environments; rewrites nothing")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help="only these environments; rewrites nothing"
+    )
     parser.add_argument("--records", type=Path, help="file of records; default: out/bench/environments.jsonl")
     parser.add_argument("--again", action="store_true", help="forget the records, and play everything")
     given = parser.parse_args(arguments)

@@ -224,21 +224,120 @@ _FOUR = _numbers("0.1 0.7 1.3 2.9")
 _TAXI = _numbers("1 1.3 1 1.3 0 0.5")
 
 TOY = (
-    Discrete("FrozenLake-v1", "gymnasium", _gym("FrozenLake-v1", None), _MOVES, Fraction(7), _FOUR, horizon=30, table=True, vector=True),
-    Discrete("FrozenLake8x8-v1", "gymnasium", _gym("FrozenLake8x8-v1", None), _MOVES, Fraction(20), _FOUR, horizon=60, table=True),
-    Discrete("CliffWalking-v1", "gymnasium", _gym("CliffWalking-v1"), _MOVES, Fraction(16), _FOUR, horizon=30, table=True, rewards=(-100, 0), vector=True),
-    Discrete("CliffWalkingSlippery-v1", "gymnasium", _gym("CliffWalking-v1", is_slippery=True), _MOVES, Fraction(16), _FOUR, horizon=30, table=True, rewards=(-100, 0)),
-    Discrete("Taxi-v4", "gymnasium", _gym("Taxi-v4"), "moves 1 or 1.3, dropping 0.5", Fraction(15), _TAXI, horizon=20, table=True, rewards=(-10, 20), vector=True),
-    Discrete("Taxi-v4, rain", "gymnasium", _gym("Taxi-v4", is_rainy=True), "moves 1 or 1.3, dropping 0.5", Fraction(15), _TAXI, horizon=20, table=True, rewards=(-10, 20)),
-    Discrete("Blackjack-v1", "gymnasium", _gym("Blackjack-v1", None), "a card: 1", Fraction(1), _numbers("0 1"), horizon=8, rewards=(-1, 1)),
+    Discrete(
+        "FrozenLake-v1",
+        "gymnasium",
+        _gym("FrozenLake-v1", None),
+        _MOVES,
+        Fraction(7),
+        _FOUR,
+        horizon=30,
+        table=True,
+        vector=True,
+    ),
+    Discrete(
+        "FrozenLake8x8-v1",
+        "gymnasium",
+        _gym("FrozenLake8x8-v1", None),
+        _MOVES,
+        Fraction(20),
+        _FOUR,
+        horizon=60,
+        table=True,
+    ),
+    Discrete(
+        "CliffWalking-v1",
+        "gymnasium",
+        _gym("CliffWalking-v1"),
+        _MOVES,
+        Fraction(16),
+        _FOUR,
+        horizon=30,
+        table=True,
+        rewards=(-100, 0),
+        vector=True,
+    ),
+    Discrete(
+        "CliffWalkingSlippery-v1",
+        "gymnasium",
+        _gym("CliffWalking-v1", is_slippery=True),
+        _MOVES,
+        Fraction(16),
+        _FOUR,
+        horizon=30,
+        table=True,
+        rewards=(-100, 0),
+    ),
+    Discrete(
+        "Taxi-v4",
+        "gymnasium",
+        _gym("Taxi-v4"),
+        "moves 1 or 1.3, dropping 0.5",
+        Fraction(15),
+        _TAXI,
+        horizon=20,
+        table=True,
+        rewards=(-10, 20),
+        vector=True,
+    ),
+    Discrete(
+        "Taxi-v4, rain",
+        "gymnasium",
+        _gym("Taxi-v4", is_rainy=True),
+        "moves 1 or 1.3, dropping 0.5",
+        Fraction(15),
+        _TAXI,
+        horizon=20,
+        table=True,
+        rewards=(-10, 20),
+    ),
+    Discrete(
+        "Blackjack-v1",
+        "gymnasium",
+        _gym("Blackjack-v1", None),
+        "a card: 1",
+        Fraction(1),
+        _numbers("0 1"),
+        horizon=8,
+        rewards=(-1, 1),
+    ),
 )
 
 CLASSIC = (
-    Discrete("CartPole-v1", "gymnasium", _gym("CartPole-v1"), "pushing right: 1", Fraction(8), _numbers("0 1"), vector=True),
-    Discrete("Acrobot-v1", "gymnasium", _gym("Acrobot-v1"), "torque: 0.1", Fraction(2), _numbers("0.1 0 0.1"), vector=True),
-    Discrete("MountainCar-v0", "gymnasium", _gym("MountainCar-v0"), "left 0.3, right 0.7", Fraction(20), _numbers("0.3 0 0.7"), vector=True),
-    Continuous("MountainCarContinuous-v0", "gymnasium", _gym("MountainCarContinuous-v0"), "0.1 times the square of the force, as in its reward", Fraction(2), _squares(0.1), norm=(0.1, 2)),
-    Continuous("Pendulum-v1", "gymnasium", _gym("Pendulum-v1"), "0.001 times the square of the torque, as in its reward", Fraction("0.1"), _squares(0.001), norm=(0.001, 2), most=2.0),
+    Discrete(
+        "CartPole-v1", "gymnasium", _gym("CartPole-v1"), "pushing right: 1", Fraction(8), _numbers("0 1"), vector=True
+    ),
+    Discrete(
+        "Acrobot-v1", "gymnasium", _gym("Acrobot-v1"), "torque: 0.1", Fraction(2), _numbers("0.1 0 0.1"), vector=True
+    ),
+    Discrete(
+        "MountainCar-v0",
+        "gymnasium",
+        _gym("MountainCar-v0"),
+        "left 0.3, right 0.7",
+        Fraction(20),
+        _numbers("0.3 0 0.7"),
+        vector=True,
+    ),
+    Continuous(
+        "MountainCarContinuous-v0",
+        "gymnasium",
+        _gym("MountainCarContinuous-v0"),
+        "0.1 times the square of the force, as in its reward",
+        Fraction(2),
+        _squares(0.1),
+        norm=(0.1, 2),
+    ),
+    Continuous(
+        "Pendulum-v1",
+        "gymnasium",
+        _gym("Pendulum-v1"),
+        "0.001 times the square of the torque, as in its reward",
+        Fraction("0.1"),
+        _squares(0.001),
+        norm=(0.001, 2),
+        most=2.0,
+    ),
 )
 
 BOX2D = (
@@ -251,7 +350,9 @@ BOX2D = (
 
 def _robot(name: str, weight: float, budget: str, key: str = "reward_ctrl", most: float = 1.0) -> Continuous:
     words = f"its own `{key}`: {weight:g} times the sum of squares"
-    return Continuous(name, "mujoco", _gym(name), words, Fraction(budget), _info(key), f"-{key}", (weight, 2), most=most)
+    return Continuous(
+        name, "mujoco", _gym(name), words, Fraction(budget), _info(key), f"-{key}", (weight, 2), most=most
+    )
 
 
 MUJOCO = (
@@ -314,10 +415,23 @@ OTHERS = (
 
 #: What cannot be played here, and why.
 NOT_PLAYED = (
-    ("safety-gymnasium", "needs Gymnasium 0.28 and a MuJoCo that has no build for this Python; see docs/learning-benchmarks.md"),
+    (
+        "safety-gymnasium",
+        "needs Gymnasium 0.28 and a MuJoCo that has no build for this Python; see docs/learning-benchmarks.md",
+    ),
     ("metaworld, procgen, nle", "no builds for this Python"),
 )
 
 CASES: Sequence[Case] = (*TOY, *CLASSIC, *BOX2D, *MUJOCO, *OBJECTIVES, *JUMANJI, *ZOO, *MINIGRID, *OTHERS)
 #: What a quick run plays: one of each kind, all of packages that the tests have.
 QUICK = ("FrozenLake-v1", "Blackjack-v1", "CartPole-v1", "Pendulum-v1", "rps_v2", "tictactoe_v3")
+#: Share of the steps that environments play in which a step takes milliseconds.
+SHARES = {
+    "CarRacing-v3": 0.1, "Knapsack": 0.3, "TSP": 0.3, "Snake": 0.3, "Maze": 0.3, "cooperative_pong_v6": 0.3,
+    "pursuit_v5": 0.5, "highway-fast-v0": 0.05, "parking-v0": 0.1,
+}  # fmt: skip
+
+
+def steps_of(case: Case, steps: int) -> int:
+    """Return the number of steps that each agent plays in an environment."""
+    return max(1, round(steps * SHARES.get(case.name, 1.0)))

@@ -45,9 +45,7 @@ def row(record: Record) -> str:
     if "error" in record:
         return f"{head}| {_decimal(record)} | failed: {_escaped(record['error'])} | | | |"
     bare = f"{record['bare_over']:,} of {record['bare_episodes']:,}"
-    return (
-        f"{head}| {_decimal(record)} | {record['episodes']:,} | **{record['over']:,}** | {amount(record)} | {bare} |"
-    )
+    return f"{head}| {_decimal(record)} | {record['episodes']:,} | **{record['over']:,}** | {amount(record)} | {bare} |"
 
 
 def _decimal(record: Record) -> str:

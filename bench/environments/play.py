@@ -97,7 +97,9 @@ class _Seen(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
 
 
 def _metered(case: Discrete | Continuous, account: Account, *, report: bool = True) -> _Seen:
-    return _Seen(Meter(case.make(), case.charged if isinstance(case, Discrete) else case.charge, account, report=report))
+    return _Seen(
+        Meter(case.make(), case.charged if isinstance(case, Discrete) else case.charge, account, report=report)
+    )
 
 
 def _run(env: Any, seen: _Seen, ask: Callable[[Any, Any], Any], steps: int, seed: int) -> None:
@@ -204,7 +206,9 @@ def _play_continuous(case: Continuous, steps: int, seed: int, *, protected: bool
         space: Any = seen.action_space
         low, high = (np.clip(side, -case.most, case.most) for side in (space.low, space.high))
 
-        def ask(observation: Any, info: Any, agent: str = agent, rng: Any = rng, low: Any = low, high: Any = high) -> Any:
+        def ask(
+            observation: Any, info: Any, agent: str = agent, rng: Any = rng, low: Any = low, high: Any = high
+        ) -> Any:
             if agent == RANDOM:
                 return rng.uniform(low, high).astype(np.float32)
             sides = np.where(np.abs(low) == np.abs(high), rng.random(low.shape) < 0.5, np.abs(high) > np.abs(low))

@@ -39,7 +39,11 @@ class ExactAccount:
     def __init__(self, limits: Limits, resources: Sequence[Resource]) -> None:
         self._limits, self._resources = limits, tuple(resources)
         amounts = [
-            [each for each in (*limits.upper[d], *limits.lower[d], limits.initial[d], r.floor, r.ceiling) if each is not None]
+            [
+                each
+                for each in (*limits.upper[d], *limits.lower[d], limits.initial[d], r.floor, r.ceiling)
+                if each is not None
+            ]
             for d, r in enumerate(self._resources)
         ]
         self._units = [math.lcm(1, *(each.denominator for each in found)) for found in amounts]

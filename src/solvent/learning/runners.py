@@ -517,7 +517,6 @@ class EnvironmentRunner:
         self._returns = return_range
         self._place = {name: index for index, name in enumerate(support.states)}
         self._graph: SafeGraph | None = None
-        self._outcome: dict[tuple[int, int, tuple[int, ...]], int] = {}
         self._covered: dict[tuple[int, int], list[int]] = {}
         self._counted: dict[tuple[Fraction, ...], tuple[tuple[Fraction, ...], tuple[int, ...] | None]] = {}
         self._moves: dict[tuple[int, Hashable, int, int], _Move] = {}
@@ -539,7 +538,7 @@ class EnvironmentRunner:
         pause: Callable[[], bool] = lambda: False,
     ) -> Batch:
         """Play episodes; see `EpisodeRunner.play`. The generator is not used."""
-        self._index_outcomes(graph)
+        self._begin(graph)
         played: list[_Episode] = []
         end = PLAYED
         for number in range(first, first + most):
@@ -557,20 +556,14 @@ class EnvironmentRunner:
             np.array(costs, np.float64).reshape(len(played), -1), tuple(played[-1].new),
         )  # fmt: skip
 
-    def _index_outcomes(self, graph: SafeGraph) -> None:
+    def _begin(self, graph: SafeGraph) -> None:
+        """Forget what was looked up in another graph."""
         if self._graph is graph:
             return
         self._graph, model, self._counted, self._moves = graph, graph.problem.model, {}, {}
         if self._account is None:  # limits and resources are the same in every graph
             limits = graph.problem.limits
             self._account = ExactAccount(limits, [model.resource(name) for name in limits.resources])
-        sizes = np.diff(model.outcome_indptr)
-        rows = np.repeat(np.arange(model.n_rows), sizes).tolist()
-        places = (np.arange(model.n_outcomes) - np.repeat(model.outcome_indptr[:-1], sizes)).tolist()
-        ticks = map(tuple, graph.problem.lattice.cost_OD.tolist())
-        self._outcome = {}
-        for row, place, after, spent in zip(rows, places, model.next_state.tolist(), ticks, strict=True):
-            self._outcome.setdefault((row, after, spent), place)
 
     def _episode(self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], number: int) -> _Episode:
         """Play one episode.
@@ -654,7 +647,7 @@ class EnvironmentRunner:
         self._check_bound(graph, row, step, seen)
         after = self._next_state(seen.observation, over=end > 0, last=step == graph.problem.model.horizon - 1)
         counted, ticks = self._count(seen.costs)
-        place = None if ticks is None else self._outcome.get((row, after, ticks))
+        place = None if ticks is None else _find_outcome(graph.problem, row, after, ticks)
         move = _Move(seen.costs, after, counted, ticks, place)
         if seen.within is None and len(self._moves) < _MOST_MOVES:
             self._moves[row, seen.observation, end, id(seen.costs)] = move
@@ -779,6 +772,14 @@ class EnvironmentRunner:
         )
         paid = _amounts(graph.problem.limits.resources, costs)
         return _unmodeled(graph, row, step, f"{quote(observation)} at {paid}", possible)
+
+
+def _find_outcome(problem: Problem, row: int, after: int, ticks: tuple[int, ...]) -> int | None:
+    """Return the position of the first outcome of a row with a next state and costs in ticks; None if there is none."""
+    begin, end = problem.model.outcome_indptr[row : row + 2].tolist()
+    same = problem.model.next_state[begin:end] == after
+    same &= (problem.lattice.cost_OD[begin:end] == ticks).all(axis=1)
+    return int(np.argmax(same)) if same.any() else None
 
 
 def _unmodeled(graph: SafeGraph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodeledOutcome:
