@@ -159,7 +159,10 @@ class ExactEnvironment:
         self.observations = finite_states(space)
         self.actions = _actions(env)
         self._read_state, self._known = reader_of(space), frozenset(self.observations)
-        self._exact: dict[Any, Fraction] = {}
+        self._exact: dict[tuple[type, Any], Fraction] = {}
+        #: Costs of a single resource, by number: equal ones are the same tuple, which the account looks up.
+        self._single: dict[tuple[type, Any], tuple[Fraction, ...]] = {}
+        self._numbered = isinstance(self.observations, range)
         self.drawn, self._waiting = drawn, False
         self._observation: Any = None
         first = self._begin(0)
@@ -207,15 +210,26 @@ class ExactEnvironment:
             raise ModelError("step", "five values: observation, reward, terminated, truncated, info", size)
         observation, reward, terminated, truncated, info = result
         state = self._read(observation, "step")
-        if not isinstance(reward, Real):
+        if type(reward) is not float and type(reward) is not int and not isinstance(reward, Real):
             raise ModelError("step, reward", "a number", quote(reward))
-        if self._tape is not None:
-            spent = self._tape.take()
+        if self._tape is None:
+            within = None
+            costs = self._read_costs(self._find_cost(before, action, info))
         else:
-            spent = Spent.once(read_costs(self._find_cost(before, action, info), self._resources, "step"))
-        within = None if spent.high is None or spent.low is None else (spent.high, spent.low)
-        costs = self._exactly(spent)
+            spent = self._tape.take()
+            within = None if spent.high is None or spent.low is None else (spent.high, spent.low)
+            costs = self._exactly(spent)
         return Transition(state, float(reward), costs, within, bool(terminated), bool(truncated))
+
+    def _read_costs(self, cost: Any) -> tuple[Fraction, ...]:
+        """Return the costs of a single step; a number seen before is looked up."""
+        known = self._single.get((type(cost), cost)) if type(cost) is int or type(cost) is float else None
+        if known is not None:
+            return known
+        costs = self._exactly(Spent.once(read_costs(cost, self._resources, "step")))
+        if (type(cost) is int or type(cost) is float) and len(self._single) < _MOST_COSTS:
+            self._single[type(cost), cost] = costs
+        return costs
 
     def _exactly(self, spent: Spent) -> tuple[Fraction, ...]:
         return tuple(map(self._exact_cost, spent.reported))
@@ -224,11 +238,11 @@ class ExactEnvironment:
         """Return a cost as an exact number; numbers seen before are looked up."""
         if type(cost) is not int and type(cost) is not float:
             return exact(cost, "step, cost")
-        found = self._exact.get(cost)
+        found = self._exact.get((type(cost), cost))
         if found is None:
             found = exact(cost, "step, cost")
             if len(self._exact) < _MOST_COSTS:
-                self._exact[cost] = found
+                self._exact[type(cost), cost] = found
         return found
 
     def _find_cost(self, before: Any, action: Any, info: Mapping[str, Any]) -> Any:
@@ -263,7 +277,7 @@ class ExactEnvironment:
             kind = f"a number from {states[0]} to {states[-1]}" if isinstance(states, range) else "one of the space"
             raise ModelError(f"{where}, observation", kind, quote(observation))
         self._state = state
-        self._observation = state if isinstance(self.observations, range) else observation
+        self._observation = state if self._numbered else observation
         return state
 
 

@@ -20,9 +20,8 @@ from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
 from solvent.policy.locate import COLLAPSED
-from solvent.policy.search import pack
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.augmentation.augment import expand
+from solvent.solvers.augmentation.augment import expand_by_outcome
 from solvent.solvers.augmentation.mdp import AugmentedMDP
 from solvent.solvers.problem import Problem
 
@@ -75,18 +74,12 @@ class SafeGraph:
         """
         monitor = monitor or ResourceMonitor()
         try:
-            mdp = expand(problem.model, problem.limits, problem.lattice, monitor)
-            monitor.reserve(32 * mdp.n_rows, "the rows of the graph")
-            row_model = _model_rows(mdp)
-            sizes = np.diff(problem.model.outcome_indptr)[row_model]
-            entry_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            # entries and their counts; while one step is looked up, also keys and amounts
-            assert mdp.layer_indptr is not None
-            per_step = np.diff(entry_indptr[mdp.row_indptr[mdp.layer_indptr]])
-            temporary = int(per_step.max(initial=0)) * (64 + 48 * len(problem.lattice.resources))
-            monitor.reserve(12 * int(entry_indptr[-1]) + 64 * mdp.n_nodes, "the entries of the graph")
-            with monitor.borrowed(temporary, "the entries of a step"):
-                return cls(problem, mdp, row_model, entry_indptr, _next_nodes(mdp, row_model, entry_indptr, monitor))
+            mdp, rows = expand_by_outcome(problem.model, problem.limits, problem.lattice, monitor)
+            transitions = mdp.transitions
+            # with the counts of entries, which are kept for each of them without pooling
+            monitor.reserve(48 * mdp.n_rows + 64 * mdp.n_nodes + 12 * transitions.nnz, "the rows of the graph")
+            row_model, entry_indptr = rows.astype(np.int64), transitions.indptr.astype(np.int64)
+            return cls(problem, mdp, row_model, entry_indptr, transitions.indices.astype(np.uint32))
         except REACHED as reached:
             raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
 
@@ -186,52 +179,3 @@ def spread(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int
     total = int(ends[-1]) if len(ends) else 0
     entries: NDArray[np.int64] = np.arange(total) + np.repeat(indptr[rows] - (ends - sizes), sizes)
     return entries
-
-
-def _model_rows(mdp: AugmentedMDP) -> NDArray[np.int64]:
-    """Return the model's row of each row of the graph."""
-    model, layers = mdp.model, mdp.layer_indptr
-    assert layers is not None
-    node_of, found = mdp.row_node, np.empty(mdp.n_rows, np.int64)
-    for step in range(model.horizon):
-        begin, end = (int(mdp.row_indptr[layers[step + i]]) for i in (0, 1))
-        indptr = model.row_indptr_at(step)
-        states = np.repeat(np.arange(model.n_states), np.diff(indptr))
-        keys = states * model.n_actions + model.row_action[indptr[0] : indptr[-1]]
-        wanted = mdp.node_state[node_of[begin:end]].astype(np.int64) * model.n_actions + mdp.row_action[begin:end]
-        found[begin:end] = indptr[0] + np.searchsorted(keys, wanted)
-    return found
-
-
-def _next_nodes(
-    mdp: AugmentedMDP, row_model: NDArray[np.int64], entry_indptr: NDArray[np.int64], monitor: ResourceMonitor
-) -> NDArray[np.uint32]:
-    """Return the node that each outcome of each row leads to."""
-    model, layers, lattice = mdp.model, mdp.layer_indptr, mdp.lattice
-    assert layers is not None
-    assert mdp.settled_low is not None
-    assert mdp.settled_high is not None
-    node_of = mdp.row_node
-    after = np.full(int(entry_indptr[-1]), mdp.n_nodes - 1, np.uint32)
-    for step in range(model.horizon - 1):
-        begin, end = (int(mdp.row_indptr[layers[step + i]]) for i in (0, 1))
-        monitor.check_time()
-        if begin == end:
-            continue
-        first, last = int(layers[step + 1]), int(layers[step + 2])
-        outcomes = spread(model.outcome_indptr, row_model[begin:end])
-        sizes = np.diff(entry_indptr[begin : end + 1])
-        spent = np.repeat(mdp.node_spent_ND[node_of[begin:end]], sizes, axis=0)
-        state = model.next_state[outcomes]
-        moved = np.clip(spent + lattice.cost_OD[outcomes], lattice.floor_D, lattice.ceiling_D)
-        moved = np.where(spent == COLLAPSED, COLLAPSED, moved)
-        low, high = mdp.settled_low[step + 1][state], mdp.settled_high[step + 1][state]
-        moved = np.where((low <= moved) & (moved <= high), COLLAPSED, moved)
-        known = mdp.node_spent_ND[first:last]
-        columns = [np.concatenate([mdp.node_state[first:last], state]).astype(np.int64)]
-        columns += [np.concatenate([known[:, d], moved[:, d]]) for d in range(known.shape[1])]
-        keys = pack(columns)
-        order = np.argsort(keys[: last - first], kind="stable")
-        place = np.searchsorted(keys[: last - first], keys[last - first :], sorter=order)
-        after[entry_indptr[begin] : entry_indptr[end]] = first + order[place]
-    return after

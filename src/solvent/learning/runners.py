@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
 from solvent.errors import ModelError, UnmodeledOutcome, quote
+from solvent.learning.account import ExactAccount
 from solvent.learning.counts import Counts
 from solvent.learning.environment import ExactEnvironment, Transition
 from solvent.learning.graph import SafeGraph
@@ -435,8 +436,32 @@ def breaks_within(limits: Limits, high: tuple[Fraction, ...], low: tuple[Fractio
     return False
 
 
-#: The most costs whose ticks are kept for look-up.
-_MOST_COUNTED = 100_000
+#: The most costs whose ticks are kept for look-up, and the most moves.
+_MOST_COUNTED = _MOST_MOVES = 100_000
+
+
+class _Move(NamedTuple):
+    """An outcome of a row as the environment reports it: what does not change while the graph stays the same.
+
+    Attributes
+    ----------
+    costs : tuple of Fraction
+        True costs, which are within the row's bound; kept so that the identity of the tuple stays unique.
+    after : int
+        Position of the next state; -1 if the support does not have it.
+    counted : tuple of Fraction
+        Costs as counted.
+    ticks : tuple of int, or None
+        The same in ticks; None if some cost is not a whole number of them.
+    place : int or None
+        Position among the outcomes of the row; None if the graph does not have it.
+    """
+
+    costs: tuple[Fraction, ...]
+    after: int
+    counted: tuple[Fraction, ...]
+    ticks: tuple[int, ...] | None
+    place: int | None
 
 
 class _Episode(NamedTuple):
@@ -492,9 +517,10 @@ class EnvironmentRunner:
         self._returns = return_range
         self._place = {name: index for index, name in enumerate(support.states)}
         self._graph: SafeGraph | None = None
-        self._outcome: dict[tuple[int, int, tuple[int, ...]], int] = {}
         self._covered: dict[tuple[int, int], list[int]] = {}
         self._counted: dict[tuple[Fraction, ...], tuple[tuple[Fraction, ...], tuple[int, ...] | None]] = {}
+        self._moves: dict[tuple[int, Hashable, int, int], _Move] = {}
+        self._account: ExactAccount | None = None
 
     def add_outcome(self, row: int, next_state: int, costs: tuple[Fraction, ...]) -> None:
         """Do nothing: outcomes are looked up in the graph."""
@@ -512,7 +538,7 @@ class EnvironmentRunner:
         pause: Callable[[], bool] = lambda: False,
     ) -> Batch:
         """Play episodes; see `EpisodeRunner.play`. The generator is not used."""
-        self._index_outcomes(graph)
+        self._begin(graph)
         played: list[_Episode] = []
         end = PLAYED
         for number in range(first, first + most):
@@ -530,17 +556,14 @@ class EnvironmentRunner:
             np.array(costs, np.float64).reshape(len(played), -1), tuple(played[-1].new),
         )  # fmt: skip
 
-    def _index_outcomes(self, graph: SafeGraph) -> None:
+    def _begin(self, graph: SafeGraph) -> None:
+        """Forget what was looked up in another graph."""
         if self._graph is graph:
             return
-        self._graph, model, self._counted = graph, graph.problem.model, {}
-        sizes = np.diff(model.outcome_indptr)
-        rows = np.repeat(np.arange(model.n_rows), sizes).tolist()
-        places = (np.arange(model.n_outcomes) - np.repeat(model.outcome_indptr[:-1], sizes)).tolist()
-        ticks = map(tuple, graph.problem.lattice.cost_OD.tolist())
-        self._outcome = {}
-        for row, place, after, spent in zip(rows, places, model.next_state.tolist(), ticks, strict=True):
-            self._outcome.setdefault((row, after, spent), place)
+        self._graph, model, self._counted, self._moves = graph, graph.problem.model, {}, {}
+        if self._account is None:  # limits and resources are the same in every graph
+            limits = graph.problem.limits
+            self._account = ExactAccount(limits, [model.resource(name) for name in limits.resources])
 
     def _episode(self, graph: SafeGraph, counts: Counts, row_N: NDArray[np.int64], number: int) -> _Episode:
         """Play one episode.
@@ -549,65 +572,86 @@ class EnvironmentRunner:
         that stands for the worst case (`LearnedSupport.stand_in`), in which at least as much was spent, until it is at
         a node of the graph again.
         """
-        mdp, problem, horizon = graph.mdp, graph.problem, graph.problem.model.horizon
-        accounts = tuple(map(problem.model.resource, problem.limits.resources))
+        mdp, model, horizon = graph.mdp, graph.problem.model, graph.problem.model.horizon
+        row_indptr, entry_indptr, entry_next = mdp.row_indptr, graph.entry_indptr, graph.entry_next
         support = self._support if isinstance(self._support, LearnedSupport) else None
-        spent, node, step, over = problem.limits.initial, mdp.start, 0, False
+        account, moves = self._account, self._moves
+        assert account is not None
+        account.begin()
+        node, step, over = mdp.start, 0, False
         due = broke = False
         earned, new = 0.0, list[NewOutcome]()
         outside: int | None = None  # the state, if the node only stands for it
-        total: list[int] | None = [0] * len(accounts)  # what was spent in ticks, if it is known
+        total: list[int] | None = [0] * len(graph.problem.limits.resources)  # what was spent in ticks, if it is known
         self._world.reset(number)
-        while step < horizon and not over and mdp.row_indptr[node] < mdp.row_indptr[node + 1]:
-            row = int(row_N[node])
-            model_row = int(graph.row_model[row])
+        while step < horizon and not over and row_indptr.item(node) < row_indptr.item(node + 1):
+            row = row_N.item(node)
+            model_row = graph.row_model.item(row)
             if outside is not None:
                 assert support is not None
                 row, model_row = self._choose_outside(graph, counts, node, support.rows(step, outside))
-            seen = self._world.step(problem.model.actions[problem.model.row_action[model_row]])
+            seen = self._world.step(model.actions[model.row_action.item(model_row)])
             reward, costs = seen.reward, seen.costs
             if seen.truncated and not seen.terminated and step + 1 < horizon:
                 raise self._too_short(step + 1, horizon)
             over = seen.terminated or seen.truncated
             if step or not self._world.drawn:
                 self._check_reward(reward, step)
-            self._check_bound(graph, model_row, step, seen)
-            broke = broke or self._breaks_within(spent, seen, step)
-            if support is None:
-                spent = tuple(each.clamp(a + b) for each, a, b in zip(accounts, spent, costs, strict=True))
-            else:  # resources do not saturate
-                spent = tuple(map(add, spent, costs))
-            broke = broke or breaks(problem.limits, spent, step)
+            end = (2 if step == horizon - 1 else 1) if over else 0
+            move = moves.get((model_row, seen.observation, end, id(costs))) if seen.within is None else None
+            if move is None:
+                move = self._read_move(graph, model_row, step, seen, end)
+            broke = broke or self._breaks_within(seen, step)
+            broke = account.charge(costs, step) or broke
             earned += reward
-            after = self._next_state(seen.observation, over=over, last=step == horizon - 1)
-            counted, ticks = self._count(costs)
-            j = None if ticks is None else self._outcome.get((model_row, after, ticks))
+            after, j = move.after, move.place
             if j is not None:
-                key = model_row if outside is not None else int(counts.row_key[row])
+                key = model_row if outside is not None else counts.row_key.item(row)
                 self._check_same(counts, key, j, reward, step)
-                due |= counts.add(key, j, reward)
+                due = counts.add(key, j, reward) or due
             elif support is None:
                 raise self._missing(graph, model_row, step, seen.observation, costs)
             else:
-                new.append(NewOutcome(model_row, after, counted, reward))
+                new.append(NewOutcome(model_row, after, move.counted, reward))
                 if not support.is_bounded:
-                    last = horizon if over else step + 1  # later limits apply unless the learner ends the episode
-                    broke = broke or any(breaks(problem.limits, spent, later) for later in range(step + 1, last))
-                    return _Episode(earned, spent, broke, due, new)
+                    # later limits apply unless the learner ends the episode
+                    broke = broke or (over and account.breaks_later(step + 1))
+                    return _Episode(earned, account.spent, broke, due, new)
             step += 1
-            total = None if total is None or ticks is None else list(map(add, total, ticks))
+            total = None if total is None or move.ticks is None else list(map(add, total, move.ticks))
             if j is not None and outside is None:
-                node = int(graph.entry_next[graph.entry_indptr[row] + j])
+                node = entry_next.item(entry_indptr.item(row) + j)
                 self._check_end(graph, node, step, after, over=over)
             elif step < horizon and not over:
                 assert support is not None
                 found = None if total is None else graph.find(step, after, tuple(total))
                 outside = after if found is None else None
-                stand_in = graph.entry_indptr[row] + support.stand_in(after)
-                node = int(graph.entry_next[stand_in]) if found is None else found
+                stand_in = entry_indptr.item(row) + support.stand_in(after)
+                node = entry_next.item(stand_in) if found is None else found
         self._check_return(earned, number)
-        broke = broke or any(breaks(problem.limits, spent, later) for later in range(step, horizon))
-        return _Episode(earned, spent, broke, due, new)
+        broke = broke or account.breaks_later(step)
+        return _Episode(earned, account.spent, broke, due, new)
+
+    def _read_move(self, graph: SafeGraph, row: int, step: int, seen: Transition, end: int) -> _Move:
+        """Return an outcome of a row of the model, after checking it against its bound.
+
+        Parameters
+        ----------
+        graph : SafeGraph
+        row : int
+        step : int
+        seen : Transition
+        end : {0, 1, 2}
+            Whether the episode goes on, has ended, or has ended with the last step.
+        """
+        self._check_bound(graph, row, step, seen)
+        after = self._next_state(seen.observation, over=end > 0, last=step == graph.problem.model.horizon - 1)
+        counted, ticks = self._count(seen.costs)
+        place = None if ticks is None else _find_outcome(graph.problem, row, after, ticks)
+        move = _Move(seen.costs, after, counted, ticks, place)
+        if seen.within is None and len(self._moves) < _MOST_MOVES:
+            self._moves[row, seen.observation, end, id(seen.costs)] = move
+        return move
 
     def _choose_outside(self, graph: SafeGraph, counts: Counts, node: int, rows: range) -> tuple[int, int]:
         """Return a row of a node that stands for a state, and a row of the state that costs no more, tried least."""
@@ -635,10 +679,12 @@ class EnvironmentRunner:
             hint = "pass return_range=(least, greatest), or leave it out"
             raise ModelError(f"episode {number}, return", f"a sum from {low:g} to {high:g}", f"{earned:g}", hint)
 
-    def _breaks_within(self, spent: tuple[Fraction, ...], seen: Transition, step: int) -> bool:
-        assert self._graph is not None
+    def _breaks_within(self, seen: Transition, step: int) -> bool:
         if seen.within is None:
             return False
+        assert self._graph is not None
+        assert self._account is not None
+        spent = self._account.spent
         model = self._graph.problem.model
         for name in self._graph.problem.limits.resources:
             if model.resource(name).saturates:
@@ -726,6 +772,14 @@ class EnvironmentRunner:
         )
         paid = _amounts(graph.problem.limits.resources, costs)
         return _unmodeled(graph, row, step, f"{quote(observation)} at {paid}", possible)
+
+
+def _find_outcome(problem: Problem, row: int, after: int, ticks: tuple[int, ...]) -> int | None:
+    """Return the position of the first outcome of a row with a next state and costs in ticks; None if there is none."""
+    begin, end = problem.model.outcome_indptr[row : row + 2].tolist()
+    same = problem.model.next_state[begin:end] == after
+    same &= (problem.lattice.cost_OD[begin:end] == ticks).all(axis=1)
+    return int(np.argmax(same)) if same.any() else None
 
 
 def _unmodeled(graph: SafeGraph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodeledOutcome:

@@ -120,13 +120,43 @@ def expand(
     LimitReached
         If time or memory runs out.
     """
+    return _expand(model, limits, lattice, monitor, stationary=stationary, prune=prune)[0]
+
+
+def expand_by_outcome(
+    model: CMDP, limits: Limits, lattice: Lattice, monitor: ResourceMonitor
+) -> tuple[AugmentedMDP, NDArray[np.int32]]:
+    """Return the pruned MDP, whose transition j of a row is outcome j of the model's row, and the model's rows.
+
+    Transitions of a row that lead to the same node are not merged, so `transitions` is not in canonical format.
+
+    Raises
+    ------
+    LimitReached
+        If time or memory runs out.
+    """
+    mdp, parts = _expand(model, limits, lattice, monitor, stationary=False, prune=True, merge=False)
+    return mdp, parts.row
+
+
+def _expand(
+    model: CMDP,
+    limits: Limits,
+    lattice: Lattice,
+    monitor: ResourceMonitor,
+    *,
+    stationary: bool,
+    prune: bool,
+    merge: bool = True,
+) -> tuple[AugmentedMDP, _Parts]:
     with held_back():
         steps = StepArrays(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
-        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
+        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune, merge=merge)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
-    transitions.sort_indices()
-    return AugmentedMDP(
+    if merge:
+        transitions.sort_indices()
+    mdp = AugmentedMDP(
         model=model,
         limits=limits,
         stationary=stationary,
@@ -146,6 +176,7 @@ def expand(
         settled_low=steps.bounds.settled_low[:-1] if prune else None,
         settled_high=steps.bounds.settled_high[:-1] if prune else None,
     )
+    return mdp, parts
 
 
 def _rewards(model: CMDP, parts: _Parts) -> NDArray[np.float64]:
@@ -256,11 +287,12 @@ class _Rows:
         after: NextNodes,
         *,
         keep_all: bool,
+        merge: bool = True,
     ) -> NDArray[np.bool_]:
         """Append the rows of the wanted nodes of a layer; return which nodes of the next layer they lead to."""
         count, reached = np.empty(len(wanted), np.int64), np.zeros(len(after.alive), bool)
         augment_kernels.emit(
-            nodes, wanted, steps.arrays, steps.costs, steps.at(h), after, keep_all,
+            nodes, wanted, steps.arrays, steps.costs, steps.at(h), after, keep_all, merge,
             RowArrays(count, self.row, self.indptr, self.next, self.probability, self.written), reached,
             steps.monitor.halt,
         )  # fmt: skip
@@ -288,18 +320,18 @@ class _Rows:
 
 
 def _judge(
-    steps: StepArrays, h: int, nodes: NodeArrays, after: NextNodes, *, keep_all: bool
+    steps: StepArrays, h: int, nodes: NodeArrays, after: NextNodes, *, keep_all: bool, merge: bool = True
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int]:
     """Return which nodes can be continued from, which have no safe row, and the numbers of rows and of entries."""
     alive, stuck = np.empty(len(nodes.state), bool), np.empty(len(nodes.state), bool)
     n_rows, n_entries = augment_kernels.judge(
-        nodes, steps.arrays, steps.costs, steps.at(h), after, keep_all, alive, stuck, steps.monitor.halt
+        nodes, steps.arrays, steps.costs, steps.at(h), after, keep_all, merge, alive, stuck, steps.monitor.halt
     )
     steps.monitor.check_time()
     return alive, stuck, n_rows, n_entries
 
 
-def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
+def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool, merge: bool) -> _Parts:
     """Return the time-expanded form; with `prune`, without anything that leads to a dead end."""
     horizon, n_resources = steps.model.horizon, len(steps.lattice.resources)
     layers = forward(steps, monitor)
@@ -314,7 +346,7 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _P
         monitor.check_time()
         layer = layers[h]
         nodes = NodeArrays(layer.state, layer.spent)
-        alive[h], stuck[h], *sizes = _judge(steps, h, nodes, after, keep_all=not prune)
+        alive[h], stuck[h], *sizes = _judge(steps, h, nodes, after, keep_all=not prune, merge=merge)
         n_rows, n_entries = n_rows + sizes[0], n_entries + sizes[1]
         after = _next_nodes(steps, h, layer, alive[h])
 
@@ -326,7 +358,7 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _P
         last = h == horizon - 1
         after = _end(steps) if last else _next_nodes(steps, h + 1, layers[h + 1], alive[h + 1])
         nodes, begin = NodeArrays(layers[h].state, layers[h].spent), int(rows.written[1])
-        reached = rows.add(steps, h, nodes, wanted, after, keep_all=not prune)
+        reached = rows.add(steps, h, nodes, wanted, after, keep_all=not prune, merge=merge)
         dead_ends.append(layer_indptr[h] + np.flatnonzero((~alive[h] if prune else stuck[h])[wanted]))
         states.append(nodes.state[wanted])
         spents.append(nodes.spent_ND[wanted])

@@ -25,7 +25,7 @@ def ends_well(model, row, may_end_S):
 
 
 @jit
-def judge(nodes, model, costs, bounds, after, keep_all, out_alive, out_stuck, halt):
+def judge(nodes, model, costs, bounds, after, keep_all, merge, out_alive, out_stuck, halt):
     """Write which nodes of a layer can be continued from (alive), and which have no safe row at all (stuck).
 
     Parameters
@@ -37,6 +37,8 @@ def judge(nodes, model, costs, bounds, after, keep_all, out_alive, out_stuck, ha
     after : NextNodes
     keep_all : bool
         If True, all safe rows are counted; else only those that lead to alive nodes only.
+    merge : bool
+        Whether outcomes of a row that lead to the same node are one transition.
     out_alive, out_stuck : ndarray of bool, shape (N,)
     halt : ndarray of bool
 
@@ -77,12 +79,12 @@ def judge(nodes, model, costs, bounds, after, keep_all, out_alive, out_stuck, ha
             out_alive[i] |= good
             if good or keep_all:
                 n_rows += 1
-                n_entries += 1 if last else outcome_indptr[r + 1] - outcome_indptr[r]
+                n_entries += 1 if last and merge else outcome_indptr[r + 1] - outcome_indptr[r]
     return n_rows, n_entries
 
 
 @jit
-def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_reached, halt):
+def emit(nodes, wanted, model, costs, bounds, after, keep_all, merge, out_rows, out_reached, halt):
     """Append the rows of the wanted nodes, as `judge` counts them, to those already written.
 
     Parameters
@@ -93,8 +95,8 @@ def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_rea
     costs : TickCosts
     bounds : LayerBounds
     after : NextNodes
-    keep_all : bool
-        As for `judge`.
+    keep_all, merge : bool
+        As for `judge`; without merging, transition j of a row is outcome j of the model's row.
     out_rows : RowArrays
         A row is written before it is known whether it is kept, so `next` needs space for one more row.
     out_reached : ndarray of bool
@@ -124,9 +126,13 @@ def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_rea
                 continue
             begin, good = n_entries, True
             tries += 1
-            if last:
+            if last and merge:
                 out_next[n_entries], out_probability[n_entries] = 0, 1.0
                 n_entries += 1
+            elif last:
+                for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
+                    out_next[n_entries], out_probability[n_entries] = 0, model.probability[o]
+                    n_entries += 1
             else:
                 for o in range(outcome_indptr[r], outcome_indptr[r + 1]):
                     t = model.next_state[o]
@@ -135,7 +141,7 @@ def emit(nodes, wanted, model, costs, bounds, after, keep_all, out_rows, out_rea
                     if not keep_all and not after.alive[j]:
                         good = False
                         break
-                    if tried_in[j] == tries:
+                    if merge and tried_in[j] == tries:
                         out_probability[entry_of[j]] += model.probability[o]
                         continue
                     out_next[n_entries], out_probability[n_entries] = j, model.probability[o]
