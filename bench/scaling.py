@@ -165,7 +165,7 @@ def exchange() -> None:
         for count in (2, 4, 8, 16):
             sets = plan_parts(layout, 2**62, least=count)
             assert sets is not None
-            parts = [Part.of(layout, own) for own in sets]
+            parts = Part.all_of(layout, sets)
             between = Exchange.between(parts, model.n_states)
             h = int(layout.sizes.stored_H[:-1].argmax())
             sent = sum(

@@ -44,7 +44,7 @@ def test_states_are_split_along_transitions():
     assert sorted(np.concatenate(sets).tolist()) == list(range(model.n_states))
     assert all(14 <= len(each) <= 18 for each in sets)
     layout = layout_of(model, None)
-    parts = [Part.of(layout, own) for own in sets]
+    parts = Part.all_of(layout, sets)
     # a strip of two lines of the grid has neighbors in at most one line on either side
     assert max(len(part.halo) for part in parts) <= 24
     exchange = Exchange.between(parts, model.n_states)
