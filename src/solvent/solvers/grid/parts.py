@@ -130,6 +130,7 @@ class PartSweep:
     def __init__(self, part: Part, buffers: PartBuffers, halt: NDArray[np.bool_]) -> None:
         self.part, self._halt, self._arrival = part, halt, buffers.arrival
         n_states = part.n_states
+        buffers.row[:] = 0  # of terminal states, which are not swept again if nothing changes
         self._swept = SweptStep(buffers.value, buffers.row, np.zeros(n_states), np.zeros((2, n_states), bool))
         # of the halo, where values are in arrays that are received
         self._received = part.boxes._replace(offset=np.zeros_like(part.boxes.offset))
@@ -182,7 +183,6 @@ class PartSweep:
         part, swept = self.part, self._swept
         swept.same_2S[:] = False
         offset = part.boxes.offset[h, begin : end + 1]
-        swept.row[offset[0] : offset[-1]] = 0  # of terminal states, which are not swept again if nothing changes
         outcomes_S = np.diff(part.arrays.outcome_indptr[part.row_indptr_at(h)[begin : end + 1]])
         run_by_states(
             lambda first, after: kernels.sweep_states(
