@@ -122,8 +122,8 @@ def test_a_checkpoint_goes_on_elsewhere(engine, monkeypatch, tmp_path):
             at_waits(patch, {4}, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 solvent.solve(model, method="grid", engine=engine, checkpoint=path, checkpoint_every=0)
-    steps = [section.state["step"] for section in Checkpoint(path, "solve", {})._sections.values()]
-    assert min(steps) < model.horizon - 6
+    with Checkpoint(path, "solve", {}) as saved:
+        assert min(section.state["step"] for section in saved._sections.values()) < model.horizon - 6
     assert_same_solution(solvent.solve(model, method="grid", checkpoint=path), expected)
     assert_same_solution(solvent.solve(model, method="grid", engine=engine, checkpoint=path), expected)
 
