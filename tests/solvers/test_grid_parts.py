@@ -222,8 +222,10 @@ def test_a_checkpoint_goes_on_with_other_parts(tmp_path: Path):
         with small_pieces():
             while found is None:
                 ways.append(rng.choice([0, 0, 1, 2, 3, 5]))
-                found = go_on(layout, tmp_path / str(seed), ways[-1], rng.choice([2, 3, 4]))
-        assert len(ways) <= layout.model.horizon + 2
+                found = go_on(
+                    layout, tmp_path / str(seed), ways[-1], rng.choice([1, 2, 3, 4])
+                )  # the first save is of no new step
+        assert len(ways) <= 100
         used |= set(pairwise(ways))
         assert_same(found, expected)
         assert_same(go_on(layout, tmp_path / str(seed), rng.choice([0, 2]), None), expected)

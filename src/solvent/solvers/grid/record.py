@@ -162,7 +162,7 @@ class PartedRecord:
             self._before.pop()
         self._start_H[h:], self._row_H[h:] = starts, rows
         self.values = list(values)
-        if [own.tolist() for own in sets] != [part.own.tolist() for part in self.parts]:
+        if h < horizon and [own.tolist() for own in sets] != [part.own.tolist() for part in self.parts]:
             self._divide_anew(h, [(file, own) for file, own in zip(values, sets, strict=True)])
         return h
 
