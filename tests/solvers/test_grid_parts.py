@@ -232,6 +232,13 @@ def test_a_checkpoint_goes_on_with_other_parts(tmp_path: Path):
     assert {(0, 2), (2, 0), (2, 3), (3, 2)} <= used
 
 
+def test_a_checkpoint_without_steps_goes_on_with_other_parts(tmp_path: Path):
+    layout = layout_of(two_resource_grid(3), None)
+    for n_parts in (2, 3, 4):
+        assert go_on(layout, tmp_path / "run.ckpt", n_parts, 1) is None
+    assert_same(go_on(layout, tmp_path / "run.ckpt", 2, None), sweep.sweep(layout, ResourceMonitor()))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
