@@ -28,6 +28,8 @@ from solvent.solvers.problem import Problem
 
 MOVES = {"north": (0, -1), "south": (0, 1), "west": (-1, 0), "east": (1, 0)}
 NAMES = ("fuel", "hours", "risk")
+#: Seconds after which an instance of Ray has started all of its own processes.
+_SETTLED = 5.0
 
 
 def city(n: int, horizon: int, budget: int, resources: int = 3, *, highest: int = 8) -> solvent.CMDP:
@@ -127,28 +129,33 @@ def spill(n: int, horizon: int, budget: int, memory: str) -> None:
         raise SystemExit(1)
 
 
-def on_ray(model: solvent.CMDP, method: str) -> None:
-    """Solve the same problem on one worker and on two."""
+def on_ray(model: solvent.CMDP, method: str, repeat: int) -> None:
+    """Solve the same problem on one worker and on two, again and again in turn.
+
+    The clock begins when an instance of Ray runs, before the processes of its workers have loaded Solvent.
+    """
     import ray
 
     times: dict[int, list[float]] = {1: [], 2: []}
     found = {}
-    for _ in range(3):
+    for _ in range(repeat):
         for workers in (1, 2):
             ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
             try:
+                time.sleep(_SETTLED)
                 began = time.perf_counter()
                 found[workers] = solvent.solve(model, method=method, engine="ray")
                 times[workers].append(time.perf_counter() - began)
             finally:
                 ray.shutdown()
+        print("seconds:", *(f"{times[workers][-1]:.2f} on {workers}" for workers in (1, 2)), flush=True)
     one, two = (float(np.median(times[workers])) for workers in (1, 2))
     same = found[1].value == found[2].value and found[1].policy == found[2].policy
     began = time.perf_counter()
     here = solvent.solve(model, method=method)
     took = time.perf_counter() - began
     same = same and here.value == found[1].value and here.policy == found[1].policy
-    print(f"{here.stats.nodes:,} nodes, at most {max(here.stats.layer_sizes):,} at a step; "
+    print(f"{here.stats.nodes:,} nodes, at most {max(here.stats.layer_sizes):,} at a step; medians of {repeat}: "
           f"one worker {one:.1f} s, two {two:.1f} s: {one / two:.2f} times as fast; this process with its threads "
           f"{took:.1f} s; same bits: {same}")  # fmt: skip
     if not same:
@@ -165,7 +172,7 @@ def exchange() -> None:
         for count in (2, 4, 8, 16):
             sets = plan_parts(layout, 2**62, least=count)
             assert sets is not None
-            parts = [Part.of(layout, own) for own in sets]
+            parts = Part.all_of(layout, sets)
             between = Exchange.between(parts, model.n_states)
             h = int(layout.sizes.stored_H[:-1].argmax())
             sent = sum(
@@ -181,16 +188,17 @@ def main() -> int:
     parser.add_argument("what", choices=["growth", "spill", "ray", "layers", "exchange"])
     parser.add_argument("--size", type=int, nargs=3, metavar=("N", "HORIZON", "BUDGET"), default=None)
     parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--repeat", type=int, default=3, help="number of measurements on Ray")
     given = parser.parse_args()
     if given.what == "growth":
         growth()
     elif given.what == "spill":
         spill(*(given.size or (20, 30, 90)), given.memory)
     elif given.what == "ray":
-        on_ray(city(*(given.size or (16, 24, 40))), "grid")
+        on_ray(city(*(given.size or (20, 30, 70))), "grid", given.repeat)
     elif given.what == "layers":
         n, horizon, budget = given.size or (12, 22, 800)
-        on_ray(city(n, horizon, budget, 2, highest=60), "reduction")
+        on_ray(city(n, horizon, budget, 2, highest=60), "reduction", given.repeat)
     else:
         exchange()
     return 0

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import solvent
+from interrupting import crash_after
 from losses import at_waits, doomed_workers, kill, slow_workers
 from solvent.core.checkpoint import Checkpoint
+from solvent.core.engines import RayEngine
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.errors import SolventError
 from solvent.model import instances
@@ -105,6 +107,29 @@ def test_a_checkpoint_goes_on(engine, monkeypatch, tmp_path):
             assert attempt < 2
     assert swept == sorted(set(swept), reverse=True)
     assert_same(found, sweep.sweep(layout, ResourceMonitor()))
+
+
+def test_a_checkpoint_goes_on_elsewhere(engine, monkeypatch, tmp_path):
+    """On a cluster of another size, and in this process."""
+    monkeypatch.setattr(sweep, "DISTRIBUTED_FROM", 0)
+    model, path = line(), tmp_path / "run.ckpt"
+    expected = solvent.solve(model, method="grid")
+    with crash_after(2):
+        solvent.solve(model, method="grid", checkpoint=path, checkpoint_every=0)
+    for workers in (2, 3, 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(RayEngine, "workers", workers)
+            at_waits(patch, {4}, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                solvent.solve(model, method="grid", engine=engine, checkpoint=path, checkpoint_every=0)
+    with Checkpoint(path, "solve", {}) as saved:
+        assert min(section.state["step"] for section in saved._sections.values()) < model.horizon - 6
+    assert_same_solution(solvent.solve(model, method="grid", checkpoint=path), expected)
+    assert_same_solution(solvent.solve(model, method="grid", engine=engine, checkpoint=path), expected)
+
+
+def interrupt(group):
+    raise KeyboardInterrupt
 
 
 def test_a_time_limit_ends_the_actors(engine, monkeypatch):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 import solvent
 from bench.peers.workloads import two_resource_grid
+from effort import some
+from interrupting import crash_after, small_pieces
 from solvent import instances
 from solvent.core import array_files
 from solvent.core.checkpoint import Checkpoint
 from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.errors import ModelError
 from solvent.solvers.grid import spilled, sweep
 from solvent.solvers.grid.parts import Part
 from solvent.solvers.grid.runs import KeptRuns, StoredRuns
@@ -44,7 +49,7 @@ def test_states_are_split_along_transitions():
     assert sorted(np.concatenate(sets).tolist()) == list(range(model.n_states))
     assert all(14 <= len(each) <= 18 for each in sets)
     layout = layout_of(model, None)
-    parts = [Part.of(layout, own) for own in sets]
+    parts = Part.all_of(layout, sets)
     # a strip of two lines of the grid has neighbors in at most one line on either side
     assert max(len(part.halo) for part in parts) <= 24
     exchange = Exchange.between(parts, model.n_states)
@@ -192,3 +197,68 @@ def test_files_of_another_problem_are_not_used(tmp_path: Path):
         with Checkpoint(tmp_path / "run.ckpt", "solve", {}, 0.0) as monitor.checkpoint:
             found = sweep_parts(layout, plan_parts(layout, 2**62, least=2), monitor)
             assert_same(found, sweep.sweep(layout, ResourceMonitor()))
+
+
+def go_on(layout, path: Path, n_parts: int, saves: int | None):
+    """Sweep with a checkpoint in some parts, or in memory if there are 0; None if it ended after some saves."""
+    monitor, found = ResourceMonitor(), None
+    with crash_after(saves), Checkpoint(path, "solve", {}, 0.0) as monitor.checkpoint:
+        if n_parts:
+            found = sweep_parts(layout, plan_parts(layout, 2**62, least=n_parts), monitor)
+        else:
+            found = sweep.sweep(layout, monitor)
+    return found
+
+
+def test_a_checkpoint_goes_on_with_other_parts(tmp_path: Path):
+    """In memory, or in any number of parts, at every start."""
+    used = set()
+    for seed in range(some(60)):
+        rng = Random(seed)
+        model, budget = random_model(45_000 + seed, 1 + seed % 3, features=True)
+        layout = layout_of(model, budget)
+        expected = sweep.sweep(layout, ResourceMonitor())
+        found, ways = None, []
+        with small_pieces():
+            while found is None:
+                ways.append(rng.choice([0, 0, 1, 2, 3, 5]))
+                found = go_on(
+                    layout, tmp_path / str(seed), ways[-1], rng.choice([1, 2, 3, 4])
+                )  # the first save is of no new step
+        assert len(ways) <= 100
+        used |= set(pairwise(ways))
+        assert_same(found, expected)
+        assert_same(go_on(layout, tmp_path / str(seed), rng.choice([0, 2]), None), expected)
+    assert {(0, 2), (2, 0), (2, 3), (3, 2)} <= used
+
+
+def test_a_checkpoint_without_steps_goes_on_with_other_parts(tmp_path: Path):
+    layout = layout_of(two_resource_grid(3), None)
+    for n_parts in (2, 3, 4):
+        assert go_on(layout, tmp_path / "run.ckpt", n_parts, 1) is None
+    assert_same(go_on(layout, tmp_path / "run.ckpt", 2, None), sweep.sweep(layout, ResourceMonitor()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("order", lambda array: array * 0, "order: expected every state once"),
+        ("order", lambda array: array[:, ::2], "order: expected int64 of shape"),
+        ("first_step", lambda array: array + 1, "first_step: expected steps from at most"),
+        ("first_step", lambda array: np.append(array, array), "order: expected int64 of shape"),
+        ("part_sizes", lambda array: array + 1, "part_sizes: expected numbers of states, 16 in total"),
+        ("part_sizes", lambda array: np.append(array, 0), "part_sizes: expected numbers of states, 16 in total"),
+        ("part_sizes", lambda array: array + np.array([1, -1]), "value: expected values of 2 parts"),
+        ("extremes", lambda array: array + np.nan, "extremes: expected finite numbers"),
+    ],
+)
+def test_damaged_parts_of_a_checkpoint_are_refused(tmp_path: Path, name, content, message):
+    layout = layout_of(two_resource_grid(4), None)
+    path = tmp_path / "run.ckpt"
+    assert go_on(layout, path, 2, 5) is None
+    with Checkpoint(path, "solve", {}, 0.0) as checkpoint:
+        (section,) = checkpoint._sections.values()
+        (file,) = section._files[name]
+        assert section.save(section.state, {name: content(checkpoint.folder.read(file))})
+    with pytest.raises(ModelError, match=message):
+        go_on(layout, path, 3, None)

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from solvent.model.cmdp import CMDP
 from solvent.solvers.arrays import ModelArrays, TickCosts, read_only
@@ -42,9 +40,9 @@ class StatePart:
     Attributes
     ----------
     own : ndarray of int64
-        Its own states, increasing.
+        Its own states.
     halo : ndarray of int64
-        The states of other parts that outcomes of its own states lead to, increasing.
+        The states of other parts that outcomes of its own states lead to.
     rows : ndarray of int64
         The position of each row among those of the model.
     arrays : ModelArrays
@@ -72,10 +70,15 @@ class StatePart:
         return self.arrays.row_indptr[first : first + len(self.own) + 1]
 
 
-def part_of(problem: Divisible, own: NDArray[np.int64]) -> StatePart:
-    """Return the part with the given states of its own."""
+def part_of(problem: Divisible, own: NDArray[np.int64], owner_S: NDArray[np.int64] | None = None) -> StatePart:
+    """Return the part with the given states of its own.
+
+    Its halo is increasing or, if `owner_S` has the part of each state, in the order of these parts.
+    """
     given, found = problem.arrays, rows_of(problem, own)
     halo = np.setdiff1d(found.after, own).astype(np.int64)
+    if owner_S is not None:
+        halo = halo[np.argsort(owner_S[halo], kind="stable")]
     states = np.concatenate([own, halo])
     place = np.empty(problem.model.n_states, np.int32)
     place[states] = np.arange(len(states), dtype=np.int32)
@@ -149,9 +152,12 @@ def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> li
     >>> [len(part) for part in split_states(instances.fuel_grid(4), np.ones(16), 2)]
     [8, 8]
     """
-    owner = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
-    state_O = np.repeat(owner, np.diff(model.outcome_indptr))
-    shape = (model.n_states, model.n_states)
+    from scipy.sparse import csr_matrix  # not needed by workers, which begin sooner without it
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    if n_parts < 2:
+        return [np.arange(model.n_states)]
+    state_O, shape = _state_of_outcomes(model), (model.n_states, model.n_states)
     graph: Any = csr_matrix((np.ones(len(state_O), np.int8), (state_O, model.next_state)), shape)
     graph = csr_matrix(graph + graph.T)
     found: list[NDArray[np.int64]] = []
@@ -168,6 +174,61 @@ def split_states(model: CMDP, weight_S: NDArray[np.float64], n_parts: int) -> li
         cut = int(np.searchsorted(total, total[-1] * left / count))
         cut = min(max(cut + 1, left), len(states) - (count - left))  # each part has a state
         waiting += [(ordered[cut:], count - left), (ordered[:cut], left)]
+    return found
+
+
+def _state_of_outcomes(model: CMDP) -> NDArray[np.int64]:
+    """Return the state in which each outcome may happen, shape (O,)."""
+    state_R = np.repeat(np.arange(len(model.row_indptr) - 1) % model.n_states, np.diff(model.row_indptr))
+    return np.repeat(state_R, np.diff(model.outcome_indptr))
+
+
+def owners(sets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the number of the set that each state belongs to, shape (S,)."""
+    owner_S = np.empty(sum(map(len, sets)), np.int64)
+    for p, states in enumerate(sets):
+        owner_S[states] = p
+    return owner_S
+
+
+class BorderedSet(NamedTuple):
+    """The states of a part in an order in which those that other parts need come first or last.
+
+    Attributes
+    ----------
+    states : ndarray of int64
+        First all that the first of these parts needs, last all that the last of them needs in addition.
+    inner : (int, int)
+        The range of positions of those that no other part needs.
+    """
+
+    states: NDArray[np.int64]
+    inner: tuple[int, int]
+
+
+def bordered(model: CMDP, sets: Sequence[NDArray[np.int64]]) -> list[BorderedSet]:
+    """Return the states of each part with its border at the ends, so that most of what is sent is contiguous.
+
+    Examples
+    --------
+    >>> from solvent.model import instances
+    >>> [each.inner for each in bordered(instances.fuel_grid(4), [np.arange(8), np.arange(8, 16)])]
+    [(4, 8), (4, 8)]
+    """
+    owner_S = owners(sets)
+    receiver = owner_S[_state_of_outcomes(model)]
+    crossing = receiver != owner_S[model.next_state]
+    sent, receiver = model.next_state[crossing], receiver[crossing]
+    first_S, last_S = np.full(len(owner_S), len(sets)), np.full(len(owner_S), -1)
+    np.minimum.at(first_S, sent, receiver)
+    np.maximum.at(last_S, sent, receiver)
+    found = []
+    for states in sets:
+        first, last = first_S[states], last_S[states]
+        at_end = (last >= 0) & (last == last.max()) & (first > first.min())
+        rank = np.where(last < 0, 2, np.where(first == first.min(), 0, np.where(at_end, 3, 1)))
+        order = np.argsort(rank, kind="stable")
+        found.append(BorderedSet(states[order], (int((rank < 2).sum()), int((rank < 3).sum()))))
     return found
 
 

@@ -13,7 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from solvent.core.engines import RayEngine, start_worker
 from solvent.core.limits import LimitReached, ResourceMonitor
@@ -43,6 +43,10 @@ class Worker:
         start_worker()
         self._part: Any = None
 
+    def prepare(self, make: Callable[..., Any]) -> bool:
+        """Return True, after importing what `make` needs, which it is pickled with."""
+        return callable(make)
+
     def load(self, make: Callable[..., Any], *arguments: Any) -> bool:
         """Make the object for a part; return True."""
         self._part = None  # before memory is needed for another one
@@ -62,28 +66,43 @@ class Worker:
 class Actors:
     """One actor for each part of a problem.
 
+    Their processes begin to start at once, while parts are still being planned.
+
     Parameters
     ----------
     engine : RayEngine
     make : callable
         Returns the object that computes a part.
-    arguments : list of tuple
-        Its arguments, for each part. Those that are large should be references of Ray's object store.
+    most : int
+        The largest number of parts.
     monitor : ResourceMonitor
+
+    Attributes
+    ----------
+    arguments : list of tuple
+        The arguments of `make` for each part, to be set before `run`. Those that are large should be references of
+        Ray's object store.
     """
 
-    def __init__(
-        self, engine: RayEngine, make: Callable[..., Any], arguments: list[tuple[Any, ...]], monitor: ResourceMonitor
-    ) -> None:
-        self._engine, self._ray, self._make, self._arguments = engine, engine.ray, make, arguments
-        self._monitor = monitor
+    def __init__(self, engine: RayEngine, make: Callable[..., Any], most: int, monitor: ResourceMonitor) -> None:
+        self._engine, self._ray, self._make, self._monitor = engine, engine.ray, make, monitor
+        self.arguments: list[tuple[Any, ...]] = []
         self._handles: list[Any] = []
+        self._preparing: list[Any] = []
+        self._processors: list[float] = []
+        self._create(most)
         errors = engine.ray.exceptions
         self._lost = (errors.RayActorError, errors.ObjectLostError, errors.OwnerDiedError, errors.RaySystemError,
                       errors.WorkerCrashedError)  # fmt: skip
 
     def __len__(self) -> int:
-        return len(self._arguments)
+        return len(self.arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
 
     def run(self, begin: Callable[[], None], advance: Callable[[], bool]) -> None:
         """Compute until `advance` returns True, with new actors whenever some are lost.
@@ -100,13 +119,14 @@ class Actors:
         SolventError
             If actors are lost again and again.
         """
-        losses, done = 0, False
+        losses, done, begun = 0, False, False
         try:
             while not done:
                 try:
-                    if not self._handles:
+                    if not begun:
                         self._start()
                         begin()
+                        begun = True
                     done = advance()
                     losses = 0
                 except self._lost as error:
@@ -115,44 +135,56 @@ class Actors:
                         raise SolventError(f"workers of the cluster were lost {losses} times: {error}") from None
                     _logger.warning("a worker of the cluster was lost; going on from what was kept last")
                     self._end()
+                    begun = False
         finally:
             self._end(idle=done)
 
     def _start(self) -> None:
         """Start an actor for each part, or take those that are idle, and load the parts."""
-        while not self._place():
+        count = len(self.arguments)
+        for handle in self._handles[count:]:
+            self._ray.kill(handle)
+        del self._handles[count:]
+        if len(self._handles) < count:
             self._end()
+            self._create(count)
+        while not self._are_ready():
+            self._end()
+            self._create(count)
         loaded = [
-            handle.load.remote(self._make, *given) for handle, given in zip(self._handles, self._arguments, strict=True)
+            handle.load.remote(self._make, *given) for handle, given in zip(self._handles, self.arguments, strict=True)
         ]
         self.wait(loaded)
 
-    def _place(self) -> bool:
-        """Create an actor for each part; return whether the cluster has places for all of them.
-
-        If machines were lost, there may be fewer processors than parts, which then share them.
-        """
-        idle, count = self._engine.idle_actors, len(self._arguments)
+    def _create(self, count: int) -> None:
+        """Create actors, or take those that are idle; if there are fewer processors, actors share them."""
+        idle = self._engine.idle_actors
+        self._processors = self._found_processors()
         if idle is not None and len(idle) >= count:
-            self._handles = idle[:count]
+            self._handles, self._preparing = idle[:count], []
             del idle[:count]
-            return True
+            return
         self._engine.end_idle_actors()
-        processors, together = self._processors(), 1
-        while sum(math.floor(together * each) for each in processors) < count:
+        together = 1
+        while sum(math.floor(together * each) for each in self._processors) < count:
             together += 1  # actors that share a processor
         options = {"num_cpus": 1 / together, "scheduling_strategy": "SPREAD"}
         actor = self._ray.remote(Worker).options(**options)
         self._handles = [actor.remote() for _ in range(count)]
-        ready = [handle.load.remote(bool) for handle in self._handles]
-        while ready:
-            _, ready = self._ray.wait(ready, num_returns=len(ready), timeout=_PAUSE)
+        self._preparing = [handle.prepare.remote(self._make) for handle in self._handles]
+
+    def _are_ready(self) -> bool:
+        """Wait for the actors; return whether the cluster has places for all of them, as machines may be lost."""
+        while self._preparing:
+            _, self._preparing = self._ray.wait(
+                self._preparing, num_returns=len(self._preparing), timeout=_PAUSE
+            )  # fmt: skip
             self._monitor.check_time()
-            if ready and sum(self._processors()) < sum(processors):
+            if self._preparing and sum(self._found_processors()) < sum(self._processors):
                 return False
         return True
 
-    def _processors(self) -> list[float]:
+    def _found_processors(self) -> list[float]:
         """Return the number of processors of each machine; at least one in total."""
         found = [float(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
         return found if sum(found) >= 1 else [1.0]
@@ -255,18 +287,20 @@ class Passing:
             found = self._actors.exchange(p, name, len(targets), *arguments(p))
             self._given[p] = dict(zip(targets, found, strict=True))
 
-    def ask(self, name: str, arguments: Callable[[int], Sequence[Any]]) -> list[Any]:
+    def ask(self, name: str, arguments: Callable[[int], Sequence[Any]], then: str = "") -> list[Any]:
         """Call a method of each part with arguments and the blocks for it; return references to the results.
 
-        The method returns its result and a block for each target.
+        The method returns its result and a block for each target. With `then`, it returns the blocks only, so that
+        other parts do not wait for the rest, and the method of that name returns the result, given the same arguments.
         """
         given, results = self._given, []
         self._given = []
         for p, targets in enumerate(self._targets):
             blocks = [given[q][p] for q in self._sources[p] if p in given[q]]
-            found = self._actors.exchange(p, name, 1 + len(targets), *arguments(p), *blocks)
-            results.append(found[0])
-            self._given.append(dict(zip(targets, found[1:], strict=True)))
+            count = len(targets) if then else 1 + len(targets)
+            found = self._actors.exchange(p, name, count, *arguments(p), *blocks)
+            results.append(self._actors.call(p, then, *arguments(p)) if then else found.pop(0))
+            self._given.append(dict(zip(targets, found, strict=True)))
         return results
 
 

@@ -1,6 +1,7 @@
 """Sweeps of boxes on a Ray cluster: each part of the states is swept by an actor.
 
-At each step, an actor gives the values that other parts need. Runs of best rows go to files of the calling process,
+At each step, an actor first sweeps the states that other parts need, whose actors take these values from Ray's object
+store while it goes on with all others. Runs of best rows go to files of the calling process,
 step by step. From time to time the values of all parts are written to files as well. If an actor or its machine is
 lost, new actors begin with these values, and the steps since then are swept again. The result is the same, bit for bit.
 """
@@ -47,38 +48,62 @@ class SweptPart:
         self._part, self._sent, self._received = part, sent, received
         self._sweep = PartSweep(part, PartBuffers.of([part]), np.zeros(1, bool))
         largest_S = np.diff(part.own_boxes.offset, axis=1).max(axis=0)
-        # Ray copies what a method returns before it calls the next one
-        self._blocks = [np.empty(int(largest_S[states].sum())) for states in sent]
+        # values that are not contiguous are copied to buffers; Ray copies what a method returns before the next one
+        self._blocks = [
+            None if _is_range(states) else np.empty(int(largest_S[states].sum())) for states in sent
+        ]  # fmt: skip
 
     def restore(self, h: int, value: NDArray[np.float64]) -> list[Any]:
         """Begin with the values of its own states at step h; return what other parts need of them."""
         self._sweep.own_values(h)[:] = value
+        self._sweep.arrive(h)
         return self._needed(h)
 
-    def step(self, h: int, *blocks: NDArray[np.float64]) -> list[Any]:
-        """Sweep step h, given the values of its halo at step h + 1, one array for each part that they come from.
+    def sweep_border(self, h: int, *blocks: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Sweep the states that other parts need at step h.
+
+        Parameters
+        ----------
+        h : int
+        *blocks : ndarray of float64
+            The values of its halo at step h + 1, one array for each part that they come from.
 
         Returns
         -------
-        list
-            Runs of best rows and extreme values, then the values at step h that each other part needs.
+        list of ndarray of float64
+            The values at step h that each other part needs.
         """
-        part, after = self._part, h + 1
+        part, after, sweep = self._part, h + 1, self._sweep
         if after == len(part.boxes.pitch_H) - 1:
-            self._sweep.end()
+            sweep.end()
         else:
             sizes = np.diff(part.boxes.offset[after])[len(part.own) :]
-            for at, block in zip(self._received, blocks, strict=True):
-                offset = np.concatenate([[0], np.cumsum(sizes[at])])
-                self._sweep.receive(after, at, block, offset, np.arange(len(at)))
-        runs, extremes = self._sweep.sweep(h)
-        return [(runs.start, runs.row, extremes), *self._needed(h)]
+            for halo, block in zip(self._received, blocks, strict=True):
+                sweep.receive(after, halo, block, np.cumsum(sizes[halo]) - sizes[halo])
+        begin, end = part.inner
+        sweep.sweep(h, 0, begin)
+        sweep.sweep(h, end, len(part.own))
+        return self._needed(h)
+
+    def sweep_rest(self, h: int) -> tuple[NDArray[np.int32], NDArray[np.uint16], NDArray[np.float64]]:
+        """Sweep all other states at step h; return runs of best rows and extreme values.
+
+        In advance, arrivals are filled for the step before, as far as no other part is needed.
+        """
+        self._sweep.sweep(h, *self._part.inner)
+        runs, extremes = self._sweep.finish(h)
+        if h:
+            self._sweep.arrive(h)
+        return runs.start, runs.row, extremes
 
     def _needed(self, h: int) -> list[NDArray[np.float64]]:
         """Return the values at step h that each other part needs."""
         offset, value = read_only(self._part.own_boxes.offset[h]), read_only(self._sweep.own_values(h))
         found = []
         for states, block in zip(self._sent, self._blocks, strict=True):
+            if block is None:
+                found.append(value[offset[states[0]] : offset[states[-1] + 1]])
+                continue
             to = np.concatenate([[0], np.cumsum(np.diff(offset)[states])])
             places = np.arange(len(states))
             kernels.copy_blocks(value, offset, read_only(states), block, to, read_only(places))
@@ -88,6 +113,10 @@ class SweptPart:
     def values(self, h: int) -> NDArray[np.float64]:
         """Return the values of its own states at step h, which was swept last."""
         return self._sweep.own_values(h)
+
+
+def _is_range(states: NDArray[np.int64]) -> bool:
+    return bool((np.diff(states) == 1).all())
 
 
 def sweep_on_ray(layout: BoxLayout, engine: RayEngine, monitor: ResourceMonitor) -> Swept:
@@ -100,10 +129,11 @@ def sweep_on_ray(layout: BoxLayout, engine: RayEngine, monitor: ResourceMonitor)
     SolventError
         If actors are lost again and again.
     """
-    sets = plan_parts(layout, 2**62, least=engine.workers)
-    assert sets is not None
     try:
-        return _RaySweep(PartedRecord(layout, sets, monitor), engine, monitor).run()
+        with Actors(engine, SweptPart, min(engine.workers, layout.model.n_states), monitor) as actors:
+            sets = plan_parts(layout, 2**62, least=engine.workers)
+            assert sets is not None
+            return _RaySweep(PartedRecord(layout, sets, monitor), actors, engine, monitor).run()
     except OSError as error:
         raise LimitReached(f"values could not be written to disk: {error.strerror or error}") from None
 
@@ -111,17 +141,16 @@ def sweep_on_ray(layout: BoxLayout, engine: RayEngine, monitor: ResourceMonitor)
 class _RaySweep:
     """A sweep of boxes by actors: the steps down to `_step` are swept, and the values of `_kept` are in files."""
 
-    def __init__(self, record: PartedRecord, engine: RayEngine, monitor: ResourceMonitor) -> None:
-        self._record, self._monitor = record, monitor
+    def __init__(self, record: PartedRecord, actors: Actors, engine: RayEngine, monitor: ResourceMonitor) -> None:
+        self._record, self._actors, self._monitor = record, actors, monitor
         exchange, receivers = record.exchange, record.exchange.receivers
-        arguments = [
+        actors.arguments = [
             (
                 engine.ray.put(part), [exchange.sent[p, q] for q in receivers[p]],
                 [exchange.received[q, p] for q in exchange.senders[p]],
             )
             for p, part in enumerate(record.parts)
         ]  # fmt: skip
-        self._actors = Actors(engine, SweptPart, arguments, monitor)
         self._passing = Passing(self._actors, exchange.senders, receivers)
         self._intervals = Intervals(monitor)
         self._ahead = Ahead(self._actors, (), self._ask)
@@ -157,8 +186,8 @@ class _RaySweep:
         """Sweep steps until values are to be kept, or to the end."""
         for h, found in self._ahead.results(self._intervals.is_due):
             with self._record.step(h) as step:
-                for p, (start, row, extremes) in enumerate(found):
-                    step.add(p, RowRuns(start, row), extremes)
+                for start, row, extremes in found:
+                    step.add(RowRuns(start, row), extremes)
             self._step = h
         self._keep_values()
         return self._step == 0
@@ -166,7 +195,7 @@ class _RaySweep:
     def _ask(self, h: int) -> list[Any]:
         horizon, cells_H = self._record.layout.model.horizon, self._record.layout.sizes.cells_H
         self._monitor.tell("backward", horizon - h - 1, horizon, cells=int(cells_H[h]), parts=len(self._actors))
-        return self._passing.ask("step", lambda p: (h,))
+        return self._passing.ask("sweep_border", lambda p: (h,), then="sweep_rest")
 
     def _keep_values(self) -> None:
         """Write the values of the step that was swept last to files, while actors go on with the next steps."""

@@ -48,7 +48,8 @@ def reduce_on_ray(steps: StepArrays, passes: SavedPasses, engine: RayEngine, mon
         If actors are lost again and again.
     """
     try:
-        return _RayPasses(steps, passes, engine, monitor).run()
+        with Actors(engine, LayerPart, min(engine.workers, steps.model.n_states), monitor) as actors:
+            return _RayPasses(steps, passes, actors, engine, monitor).run()
     except OSError as error:
         raise LimitReached(f"nodes could not be written to disk: {error.strerror or error}") from None
 
@@ -56,21 +57,23 @@ def reduce_on_ray(steps: StepArrays, passes: SavedPasses, engine: RayEngine, mon
 class _RayPasses:
     """Both passes of a reduction by actors."""
 
-    def __init__(self, steps: StepArrays, passes: SavedPasses, engine: RayEngine, monitor: ResourceMonitor) -> None:
+    def __init__(
+        self, steps: StepArrays, passes: SavedPasses, actors: Actors, engine: RayEngine, monitor: ResourceMonitor
+    ) -> None:
         self._steps, self._passes, self._monitor = steps, passes, monitor
         model = steps.model
         self._sets = split_states(model, _weights(steps, passes.layers), engine.workers)
         parts = [part_of(steps, own) for own in self._sets]
         exchange = Exchange.between(parts, model.n_states)
         senders, receivers = exchange.senders, exchange.receivers
-        arguments = [
+        actors.arguments = [
             (
                 engine.ray.put(part), [exchange.sent[p, q] for q in receivers[p]],
                 [exchange.received[q, p] for q in senders[p]], monitor.bytes,
             )
             for p, part in enumerate(parts)
         ]  # fmt: skip
-        self._actors = Actors(engine, LayerPart, arguments, monitor)
+        self._actors = actors
         self._forward = Passing(self._actors, receivers, senders)
         self._backward = Passing(self._actors, senders, receivers)
         self._intervals = Intervals(monitor)

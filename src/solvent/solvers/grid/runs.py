@@ -26,7 +26,7 @@ class KeptRuns:
 
 @dataclass(frozen=True)
 class StoredRuns:
-    """The runs of all steps, in files of a folder; amounts are numbered part by part.
+    """The runs of all steps, in files of a folder.
 
     Attributes
     ----------
@@ -47,37 +47,77 @@ class StoredRuns:
         return StepRuns(start, row, first_H, end_H), h + 1
 
 
-def check_runs(
-    layout: BoxLayout,
-    section: Section,
-    runs: list[RowRuns],
-    steps: tuple[int, NDArray[np.int64], NDArray[np.int64]],
-) -> None:
-    """Raise a `ModelError` unless runs from a checkpoint are some that a sweep can have made.
+#: Names of sections of a checkpoint: of a sweep in memory, and of one in parts.
+WHOLE, PARTS = "grid", "parts"
 
-    Kernels rely on this: the runs of a step begin with its first amount, increase, and have rows of their states.
 
-    Parameters
+def step_of(section: Section, layout: BoxLayout) -> int:
+    """Return the step down to which a sweep was saved; the horizon if there is nothing yet."""
+    horizon = layout.model.horizon
+    return section.whole("step", 0, horizon) if section.state else horizon
+
+
+@dataclass(frozen=True)
+class SavedSweep:
+    """What a sweep in memory saves to its section of a checkpoint, besides extremes.
+
+    Attributes
     ----------
-    layout : BoxLayout
-    section : Section
+    step : int
+        The step that was swept last.
+    file : ArrayFile
+    value : ndarray of float64
+        The values of that step, in the order of states.
+    ends : ndarray of int64, shape (2, H)
+        Where the runs of each step begin, and end.
     runs : list of RowRuns
-        From the last step to the first.
-    steps : (int, ndarray, ndarray)
-        The first step with runs, and where the runs of each step begin and end.
+        From the last step to the first, those of one or several steps each.
     """
-    first, first_H, end_H = steps
-    start = np.concatenate([each.start for each in runs] or [np.empty(0, np.int32)])
-    row = np.concatenate([each.row for each in runs] or [np.empty(0, np.uint16)])
-    begin = 0
-    for h in range(layout.model.horizon - 1, first - 1, -1):
-        cells_S = layout.boxes.cell[h]
-        if first_H[h] != begin or not begin <= end_H[h] <= len(start):
-            raise section.damaged("ends", f"runs of step {h} that begin at {begin}", "others")
-        check_step_runs(layout, section, h, start[begin : end_H[h]], row[begin : end_H[h]], cells_S)
-        begin = int(end_H[h])
-    if begin != len(start):
-        raise section.damaged("ends", f"{len(start)} runs", f"{begin}")
+
+    step: int
+    file: ArrayFile
+    value: NDArray[np.float64]
+    ends: NDArray[np.int64]
+    runs: list[RowRuns]
+
+    @classmethod
+    def of(cls, section: Section, layout: BoxLayout) -> SavedSweep:
+        """Return what was saved, after checking it; runs are not checked yet."""
+        h, horizon = step_of(section, layout), layout.model.horizon
+        value = section.array("value", np.float64, (int(layout.sizes.stored_H[h]),))
+        ends = section.array("ends", np.int64, (2, horizon))
+        if not (value < np.inf).all():
+            raise section.damaged("value", "numbers", "others")
+        starts = section.pieces("start", np.int32, (None,))
+        rows = section.pieces("row", np.uint16, (None,))
+        if [len(each) for each in starts] != [len(each) for each in rows]:
+            raise section.damaged("row", "a row for each run", "another number")
+        (file,) = section.files_of("value", np.float64, (None,))
+        return cls(h, file, value, ends, [RowRuns(*each) for each in zip(starts, rows, strict=True)])
+
+    def check_runs(self, section: Section, layout: BoxLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the runs of each step begin, and end, after checking that a sweep can have made them.
+
+        Kernels rely on this: the runs of a step begin with its first amount, increase, and have rows of their states.
+
+        Raises
+        ------
+        ModelError
+            If they are damaged.
+        """
+        first_H, end_H = self.ends
+        start = np.concatenate([each.start for each in self.runs] or [np.empty(0, np.int32)])
+        row = np.concatenate([each.row for each in self.runs] or [np.empty(0, np.uint16)])
+        begin = 0
+        for h in range(layout.model.horizon - 1, self.step - 1, -1):
+            cells_S = layout.boxes.cell[h]
+            if first_H[h] != begin or not begin <= end_H[h] <= len(start):
+                raise section.damaged("ends", f"runs of step {h} that begin at {begin}", "others")
+            check_step_runs(layout, section, h, start[begin : end_H[h]], row[begin : end_H[h]], cells_S)
+            begin = int(end_H[h])
+        if begin != len(start):
+            raise section.damaged("ends", f"{len(start)} runs", f"{begin}")
+        return first_H, end_H
 
 
 def check_step_runs(

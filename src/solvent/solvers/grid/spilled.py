@@ -46,8 +46,8 @@ def plan_parts(layout: BoxLayout, room: int, least: int = 1) -> list[NDArray[np.
         for own in sets:
             states = np.union1d(own, rows_of(layout, own).after)
             left -= per_state * len(states)
-            size = 8 * int(stored_HS[:, states].sum(1).max()) + 8 * int(arrivals_HS[:, states].sum(1).max())
-            most = max(most, size + 2 * int(stored_HS[:, own].sum(1).max()) + 6 * int(cells_HS[:, own].sum(1).max()))
+            size = 10 * int(stored_HS[:, own].sum(1).max()) + 8 * int(arrivals_HS[:, states].sum(1).max())
+            most = max(most, size + 6 * int(cells_HS[:, own].sum(1).max()))
         if most <= _SHARE * left:
             return sets
         if n_parts == model.n_states:
@@ -93,21 +93,23 @@ def _sweep_step(record: PartedRecord, h: int, buffers: PartBuffers, monitor: Res
     with record.step(h) as step:
         for p, part in enumerate(record.parts):
             sweep = PartSweep(part, buffers, monitor.halt)
-            _load(record, p, sweep, h + 1)
-            runs, extremes = sweep.sweep(h)
+            _fill_arrivals(record, p, sweep, h + 1)
+            sweep.sweep(h, 0, len(part.own))
+            runs, extremes = sweep.finish(h)
             monitor.check_time()
-            step.add(p, runs, extremes)
+            step.add(runs, extremes)
             values.append(record.folder.write(sweep.own_values(h)))
     record.replace_values(values)
 
 
-def _load(record: PartedRecord, p: int, sweep: PartSweep, h: int) -> None:
-    """Load the values of a part and its halo at step h."""
+def _fill_arrivals(record: PartedRecord, p: int, sweep: PartSweep, h: int) -> None:
+    """Fill the arrivals of a part and its halo at step h."""
     if h == record.layout.model.horizon:
         sweep.end()
         return
     folder, exchange = record.folder, record.exchange
     sweep.own_values(h)[:] = folder.read(record.values[p])
+    sweep.arrive(h)
     for q in exchange.senders[p]:
-        value, offset = folder.read(record.values[q]), record.parts[q].own_boxes.offset[h]
-        sweep.receive(h, exchange.received[q, p], value, offset, exchange.sent[q, p])
+        at = record.parts[q].own_boxes.offset[h, exchange.sent[q, p]]
+        sweep.receive(h, exchange.received[q, p], folder.read(record.values[q]), at)

@@ -22,7 +22,7 @@ from solvent.solvers.frontier.point_kernels import StepExtremes
 from solvent.solvers.grid import kernels
 from solvent.solvers.grid.arrays import RowRuns, StepRuns, SweepBuffers, SweptStep
 from solvent.solvers.grid.layout import MOST_CELLS, BoxLayout
-from solvent.solvers.grid.runs import KeptRuns, check_runs
+from solvent.solvers.grid.runs import PARTS, WHOLE, KeptRuns, SavedSweep, step_of
 from solvent.solvers.grid.spilled import plan_parts, sweep_parts
 from solvent.solvers.grid.swept import Swept, last_rows
 from solvent.solvers.problem import Problem
@@ -77,6 +77,10 @@ def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True, en
         raise LimitReached(f"a step would have {most:.3g} amounts, more than {MOST_CELLS:.3g}")
     if isinstance(engine, RayEngine) and layout.work >= DISTRIBUTED_FROM:
         return sweep_on_ray(layout, engine, monitor)
+    if monitor.checkpoint is not None and _is_in_parts(layout, monitor):
+        sets = plan_parts(layout, monitor.room)
+        if sets is not None:
+            return sweep_parts(layout, sets, monitor)
     if not spill:
         return _Sweep(layout, monitor).run()
     used, reason = monitor.used, ""
@@ -93,6 +97,14 @@ def sweep(layout: BoxLayout, monitor: ResourceMonitor, *, spill: bool = True, en
     if reason:
         raise LimitReached(reason)
     return _Sweep(layout, monitor).run()  # ends with the reason
+
+
+def _is_in_parts(layout: BoxLayout, monitor: ResourceMonitor) -> bool:
+    """Whether the checkpoint is that of a sweep in parts, for example on a cluster."""
+    parts, whole = (monitor.section(name, *layout.content) for name in (PARTS, WHOLE))
+    assert parts is not None
+    assert whole is not None
+    return step_of(parts, layout) < step_of(whole, layout)
 
 
 class _Sweep:
@@ -115,7 +127,7 @@ class _Sweep:
         self._made = 0
         last = layout.boxes.width[-1, :, 0] > 0
         swept.value[layout.boxes.offset[-1, :-1][last]] = layout.model.end_value[last]
-        self._section = monitor.section("grid", *layout.content) if monitor.checkpoint is not None else None
+        self._section = monitor.section(WHOLE, *layout.content) if monitor.checkpoint is not None else None
         self._unsaved = 0
 
     def run(self) -> Swept:
@@ -176,26 +188,17 @@ class _Sweep:
         layout, section, horizon = self._layout, self._section, self._model.horizon
         if section is None or not section.state:
             return horizon
-        h = section.whole("step", 0, horizon)
-        stored = int(layout.sizes.stored_H[h])
-        value = section.array("value", np.float64, (stored,))
-        self._first_H[:], self._end_H[:] = section.array("ends", np.int64, (2, horizon))
+        saved = SavedSweep.of(section, layout)
         self._extremes.restore(section)
-        if not (value < np.inf).all():
-            raise section.damaged("value", "numbers", "others")
-        starts = section.pieces("start", np.int32, (None,))
-        rows = section.pieces("row", np.uint16, (None,))
-        if [len(each) for each in starts] != [len(each) for each in rows]:
-            raise section.damaged("row", "a row for each run", "another number")
-        for start, row in zip(starts, rows, strict=True):
+        for start, row in saved.runs:
             self._monitor.reserve(12 * len(start), "runs of best rows")
             self._runs.append(RowRuns(start.copy(), row.copy()))
             self._made += len(start)
-        check_runs(layout, section, self._runs, (h, self._first_H, self._end_H))
-        self._buffers.swept.value[:stored] = value
+        self._first_H[:], self._end_H[:] = saved.check_runs(section, layout)
+        self._buffers.swept.value[: len(saved.value)] = saved.value
         self._buffers.swept.row[:] = 0  # of terminal states, which are not swept again if nothing changes
         self._unsaved = len(self._runs)
-        return h
+        return saved.step
 
     def _sweep_steps(self, begin: int, stop: int) -> None:
         """Sweep the steps from `begin` - 1 down to `stop` by one call."""
@@ -217,10 +220,10 @@ class _Sweep:
         """Sweep one step on all threads."""
         layout, monitor, swept, arrival = self._layout, self._monitor, *self._buffers
         arrays, costs, limits, bounds, boxes = layout.arrays, layout.costs, layout.limits, layout.bounds, layout.boxes
-        halt = monitor.halt
+        halt, value = monitor.halt, read_only(swept.value)
         run_by_states(
             lambda begin, end: kernels.fill_arrivals(
-                begin, end, h + 1, costs, limits, bounds, boxes, swept.value, arrival, halt
+                begin, end, h + 1, costs, limits, bounds, boxes, value, arrival, halt
             ),
             np.diff(boxes.arrival_offset[h + 1]).astype(float),
         )
