@@ -36,7 +36,7 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
-.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -52,6 +52,8 @@ help:
 	@echo "make bench   compare Solvent with other tools and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-learning  train agents beside OmniSafe and rewrite docs/learning-benchmarks.md (hours, can be interrupted"
 	@echo "             and continued; QUICK=1: minutes, and rewrites nothing)"
+	@echo "make bench-claims  measure the paper's claims about learning and rewrite docs/learning-claims.md (an hour, can be"
+	@echo "             interrupted and continued; QUICK=1: minutes, and rewrites nothing)"
 	@echo "make bench-targets  measure the targets of the project, and say which are met (minutes)"
 	@echo "make bench-check  compare work and time ratios with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
@@ -142,6 +144,9 @@ bench: $(EXTRAS)
 
 bench-learning: $(EXTRAS)
 	$(RUN) -m bench.training $(if $(QUICK),--quick,--page)
+
+bench-claims: $(EXTRAS)
+	$(RUN) -m bench.claims $(if $(QUICK),--quick,--page)
 
 bench-targets: $(EXTRAS)
 	$(RUN) -m bench.targets
