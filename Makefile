@@ -51,7 +51,7 @@ NEWER_TESTS := tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/te
 PEER_TESTS := tests/model/test_rddl.py tests/test_agent_examples.py::test_masks_in_torchrl \
 	tests/test_agent_examples.py::test_masks_in_rllib
 
-.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -72,6 +72,8 @@ help:
 	@echo "make bench   compare Solvent with other tools and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-learning  train agents beside OmniSafe and rewrite docs/learning-benchmarks.md (hours, can be interrupted"
 	@echo "             and continued; QUICK=1: minutes, and rewrites nothing)"
+	@echo "make bench-claims  measure the paper's claims about learning and rewrite docs/learning-claims.md (an hour, can be"
+	@echo "             interrupted and continued; QUICK=1: minutes, and rewrites nothing)"
 	@echo "make bench-targets  measure the targets of the project, and say which are met (minutes)"
 	@echo "make bench-check  compare work and time ratios with the committed baseline"
 	@echo "make docs    build the documentation into site/, without warnings"
@@ -192,6 +194,9 @@ bench: $(EXTRAS)
 
 bench-learning: $(EXTRAS)
 	$(RUN) -m bench.training $(if $(QUICK),--quick,--page)
+
+bench-claims: $(EXTRAS)
+	$(RUN) -m bench.claims $(if $(QUICK),--quick,--page)
 
 bench-targets: $(EXTRAS)
 	$(RUN) -m bench.targets

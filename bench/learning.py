@@ -1,6 +1,7 @@
 """Learning: episodes until the policy earns 95% of the optimum, pooled and by node, and episodes per second.
 
-Speeds are those of whole runs in one process, kernels compiled beforehand, in a model stepped by compiled code.
+Speeds are those of whole runs in one process, by processor time, kernels compiled beforehand, in a model stepped by
+compiled code.
 `python -m bench.learning --page` also writes the results into docs/benchmarks.md.
 """
 
@@ -46,13 +47,13 @@ def episodes_to(model: CMDP, share: float, seed: int, **options: Any) -> int:
 
 
 def speed(model: CMDP, episodes: int, **options: Any) -> float:
-    """Return episodes per second, the median of several runs after a short one that is not counted."""
+    """Return episodes per second of processor time, the median of several runs after a short one."""
     solvent.learn(model, epsilon=1e-9, max_episodes=10, **options)
     rates = []
     for seed in range(RUNS):
-        began = time.perf_counter()
+        began = time.process_time()
         solvent.learn(model, epsilon=1e-9, max_episodes=episodes, seed=seed, **options)
-        rates.append(episodes / (time.perf_counter() - began))
+        rates.append(episodes / (time.process_time() - began))
     return statistics.median(rates)
 
 
@@ -74,7 +75,7 @@ def measure(seeds: range, engine: Engine) -> str:
     doubling, each = speed(grid, 500_000), speed(grid, 4_000, replan="episode")
     lines += [
         "",
-        f"Episodes per second on a 5 x 5 grid with H = 20, median of {RUNS} runs:",
+        f"Episodes per second of processor time on a 5 x 5 grid with H = 20, median of {RUNS} runs:",
         "",
         "| the learner plans | episodes per second |",
         "| --- | ---: |",
