@@ -112,6 +112,7 @@ def test_the_command_says_that_there_is_nothing_to_compile() -> None:
     assert (json.loads(facts)["compiled"], json.loads(facts)["kernels"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_second_process_does_every_task() -> None:
     from solvent.warmup import _helper, warmup
 
