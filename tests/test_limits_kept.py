@@ -40,15 +40,9 @@ def test_time(name):
     assert time.perf_counter() - began - (preparation_seconds() - prepared) < LIMIT + SPARE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [
-        "discounted",
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in ("60,000 states", "gap", "labels", "augment", "verify, table", "compare")
-        ),
-    ],
+    "name", ["discounted", "60,000 states", "gap", "labels", "augment", "verify, table", "compare"]
 )
 def test_memory(name):
     used = table.measure_apart(f"memory: {name}")

@@ -46,7 +46,7 @@ for model in (grid, two, uneven):
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=50, cost_support="learned")
     solvent.learn(model, epsilon=1, reward_range=(-100, 100), max_episodes=5, pool=False, replan="episode")
 solvent.frontier(grid, max_budget=20)
-crowd = solvent.CMDP.builder(horizon=2, start="here", resources=["money"], budget=595)
+crowd = solvent.CMDP.builder(horizon=12, start="here", resources=["money"], budget=2500)
 for cost in range(300):
     crowd.add("here", cost, reward=cost + cost % 7, outcomes=[(0.5, "here", cost), (0.5, "here", cost - 1)])
 solvent.solve(crowd.build(), method="frontier")
@@ -112,6 +112,7 @@ def test_the_command_says_that_there_is_nothing_to_compile() -> None:
     assert (json.loads(facts)["compiled"], json.loads(facts)["kernels"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_second_process_does_every_task() -> None:
     from solvent.warmup import _helper, warmup
 

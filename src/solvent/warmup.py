@@ -233,8 +233,8 @@ def _impossible() -> CMDP:
 
 
 def _crowd() -> CMDP:
-    """Return a model with more actions than fit into a byte."""
-    b = CMDP.builder(horizon=2, start="here", resources=["money"], budget=509)
+    """Return a model with more actions than fit into a byte, whose frontiers are stored as arrays."""
+    b = CMDP.builder(horizon=12, start="here", resources=["money"], budget=2000)
     for i in range(257):
         b.add("here", i, reward=i + i % 7, outcomes=[(0.5, "here", i), (0.5, "here", i - 1)])
     return b.build()

@@ -58,7 +58,8 @@ def test_mistakes(van: Path) -> None:
     assert (van / "delivery-van.yaml").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_once_more(tmp_path: Path, number: int) -> None:
     model = instances.random(60, 4, horizon=60, resources=2, cost_range=(0, 9), budget=430, seed=1)
     model.save(tmp_path / "m.npz")

@@ -105,7 +105,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize("form", ["", " --json", " --debug"])
+@pytest.mark.parametrize("form", ["", " --json", pytest.param(" --debug", marks=pytest.mark.slow)])
 def test_no_command_prints_control_characters(line: str, form: str, folder: Path) -> None:
     if form and ("schema" in line or "help" in line):
         return

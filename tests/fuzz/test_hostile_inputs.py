@@ -32,7 +32,9 @@ def failures(target: str, seeds: range) -> tuple[Counter[str], list[Any]]:
     return outcomes, found
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(each, marks=pytest.mark.slow) if each == "checkpoints" else each for each in TARGETS]
+)
 def test_short_run(target: str) -> None:
     failures(target, range(-30, 0))  # compiles
     outcomes, found = failures(target, range(SHORT[target]))

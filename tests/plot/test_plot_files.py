@@ -34,16 +34,15 @@ PICTURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", range(5))
-@pytest.mark.parametrize(
-    "kind", [".png", pytest.param(".svg", marks=pytest.mark.slow), pytest.param(".pdf", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("kind", [".png", ".svg", ".pdf"])
 def test_the_same_picture_is_the_same_file(grid, tmp_path, kind, picture):
     check_same_file(grid, tmp_path, kind, picture)
 
 
-@pytest.mark.parametrize("kind", [".svg", ".pdf"])
-def test_the_same_drawing_in_vectors_is_the_same_file(grid, tmp_path, kind):
+@pytest.mark.parametrize("kind", [".png", ".svg", ".pdf"])
+def test_the_same_drawing_is_the_same_file(grid, tmp_path, kind):
     check_same_file(grid, tmp_path, kind, 0)
 
 

@@ -26,7 +26,7 @@ from solvent.solvers.parts import Exchange, split_states
 from sweeps import Stop, assert_same, assert_same_solution, layout_of, line, little_memory, random_model
 
 
-@pytest.mark.parametrize("n_resources", [1, 2, 3])
+@pytest.mark.parametrize("n_resources", [2, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 3))])
 def test_any_number_of_parts(n_resources):
     several = 0
     for seed in range(25):

@@ -43,7 +43,12 @@ def policies(model: solvent.CMDP, budget: Any, given: Any, rng: np.random.Genera
     yield weights
 
 
-@pytest.mark.parametrize("kind", ["general", "one_sided", "steps", "resources", "accounts", "continuous"])
+#: Kinds of random problems; those that others contain are drawn with slow tests only.
+KINDS = ["general", "accounts", "continuous"]
+KINDS += [pytest.param(kind, marks=pytest.mark.slow) for kind in ("one_sided", "steps", "resources")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_random_policies(tmp_path: Path, kind: str) -> None:
     rng, broken, kept = np.random.default_rng(1), 0, 0
     for seed in range(30):
