@@ -45,7 +45,8 @@ def has_stormpy() -> bool:
 def require_stormpy(what: str) -> None:
     """Raise a `SolventError` if stormpy is not installed; `what` needs it."""
     if not has_stormpy():
-        raise SolventError(f'{what}: expected stormpy, found no such package; pip install "solvent[storm]"')
+        note = ", which has no build for Windows" if sys.platform == "win32" else ""
+        raise SolventError(f'{what}: expected stormpy, found no such package; pip install "solvent[storm]"{note}')
 
 
 @dataclass(frozen=True)
