@@ -36,7 +36,7 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 	tests/gym/test_evaluate.py tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 
-.PHONY: help setup lock demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock browser demo test test-generic test-kernels test-oldest test-all lint format fuzz bench bench-check bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -114,8 +114,12 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
+# Chromium, for tests that open pages; installed if it is missing and that is possible
+browser:
+	bash .ci/browser.sh
+
 # tests with Ray share one cluster, in one process
-test-all: $(EXTRAS)
+test-all: $(EXTRAS) browser
 	$(RUN) $(PYTEST) -m "slow or not slow" --ignore tests/cluster
 	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
@@ -160,8 +164,9 @@ docs: $(DOCS) $(KATEX)
 schema: $(READY)
 	$(RUN) -c "from solvent.formats.schema import write_schema; write_schema()"
 
-images: $(READY)
+images: $(READY) browser
 	$(RUN) docs/images/make.py
+	$(RUN) docs/images/report.py
 
 paper: $(READY)
 	$(VENV)/bin/solvent paper --out out/paper
