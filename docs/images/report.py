@@ -16,7 +16,7 @@ import solvent
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent.parent / "examples"
 #: Size of the picture, in pixels of the page.
-WIDTH, HEIGHT = 1120, 1560
+WIDTH, HEIGHT = 1120, 1490
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",

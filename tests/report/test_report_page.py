@@ -73,7 +73,7 @@ def test_values_of_other_budgets_are_those_of_the_curve(tmp_path: Path) -> None:
     (shown,) = page.data["curves"]
     assert [each["text"] for each in shown["positions"]][:4] == ["0", "1/3", "2/3", "1"]
     assert shown["positions"][shown["marked"]]["text"] == "3"
-    assert shown["positions"][-1]["text"] == "4"  # no policy can spend more
+    assert shown["positions"][-1]["text"] == "13/3"  # no policy can spend more than 4
     for each in shown["positions"]:
         assert each["value"] == curve.value(each["text"])
         assert each["marginal"] == curve.marginal(each["text"], shown["extra"])
