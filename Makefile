@@ -51,7 +51,7 @@ NEWER_TESTS := tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/te
 PEER_TESTS := tests/model/test_rddl.py tests/test_agent_examples.py::test_masks_in_torchrl \
 	tests/test_agent_examples.py::test_masks_in_rllib
 
-.PHONY: help setup lock demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock browser demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
@@ -162,12 +162,16 @@ lock: $(READY)
 		--python-version 3.11.5 --generate-hashes --no-header --no-annotate --quiet >> constraints.new
 	mv constraints.new constraints.txt
 
+# Chromium, for tests that open pages; installed if it is missing and that is possible
+browser:
+	bash .ci/browser.sh
+
 test-all:
 	$(MAKE) test
 	$(MAKE) test-slow
 
 # marks are explained in pyproject.toml; tests with Ray share one cluster, in one process
-test-slow: $(EXTRAS)
+test-slow: $(EXTRAS) browser
 	$(RUN) $(PYTEST) -m "slow or drawn or extras" --ignore tests/cluster
 	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
 
@@ -215,8 +219,9 @@ docs: $(DOCS) $(KATEX)
 schema: $(READY)
 	$(RUN) -c "from solvent.formats.schema import write_schema; write_schema()"
 
-images: $(READY)
+images: $(READY) browser
 	$(RUN) docs/images/make.py
+	$(RUN) docs/images/report.py
 
 paper: $(READY)
 	$(VENV)/bin/solvent paper --out out/paper

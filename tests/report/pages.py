@@ -71,6 +71,7 @@ def trips(**options: Any) -> solvent.CMDP:
 
 def hostile() -> solvent.CMDP:
     """Return a model in which every name and text tries to run code."""
+
     def evil(name: str) -> str:
         return EVIL.format(name)
 

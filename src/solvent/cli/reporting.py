@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -84,6 +84,7 @@ def report(
     from solvent.cli.text import records, results
     from solvent.model.budget import resolve
     from solvent.report.bundle import check_installed
+    from solvent.report.write import read_settings, write_report
     from solvent.solvers.solve import solve as run
 
     output = plan_output("--out", out, inputs=(model,), suffixes=_SUFFIXES)
@@ -93,6 +94,10 @@ def report(
     limited, before = read_budget_options(budget, loaded), read_spent_options(spent, loaded)
     limits = resolve(loaded, limited, before)
     largest = read_amount_options(max_budget, list(limits.resources), "--max-budget", "a limited resource")
+    settings = read_settings(
+        limits, largest, episodes, seed, trajectories, delta, _SECONDS if time_limit is None else time_limit,
+        memory_limit,
+    )  # fmt: skip
     plain = approximation is None and epsilon is None and not strict and method in (None, "auto")
     gap = gap_for_continuous_costs(session, loaded, limits, gap, plain)
     solution = run(
@@ -102,16 +107,10 @@ def report(
     )  # fmt: skip
     if session.interrupted:
         session.note("interrupted: the page is about what was found so far")
-
-    def write(path: Path) -> None:
-        options: dict[str, Any] = {"episodes": episodes, "seed": seed, "trajectories": trajectories, "delta": delta}
-        solution.report(
-            path, max_budget=largest, time_limit=_SECONDS if time_limit is None else time_limit,
-            memory_limit=memory_limit, progress=session.progress, **options,
-        )  # fmt: skip
-
     output_files = OutputFiles()
-    output_files.write("report", output, write)
+    output_files.write(
+        "report", output, lambda path: write_report(loaded, limits, solution, path, settings, session.progress)
+    )
     text = results.solution_text(solution, limits, verbose=session.verbose, written=output_files.files)
     record = records.solution_record(loaded, solution, limits)
     record |= {"written": output_files.files, "interrupted": session.interrupted}

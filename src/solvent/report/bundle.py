@@ -29,7 +29,7 @@ def chart_script() -> str:
     check_installed()
     import vl_convert
 
-    script: str = vl_convert.javascript_bundle(None)
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed; window.vega = vega;")
     # a script element ends at the first end tag, also inside a string
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

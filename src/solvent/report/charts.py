@@ -21,7 +21,6 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 #: Lower quantile, upper quantile and opacity of each band.
 _BANDS = ((0.05, 0.95, 0.28), (0.25, 0.75, 0.5))
-_LABELS = {"labelLimit": 180, "titleLimit": 420}
 _CONFIG: Spec = {
     "background": "transparent",
     "font": _FONT,
@@ -29,10 +28,10 @@ _CONFIG: Spec = {
     "axis": {
         "labelColor": "var(--soft)", "titleColor": "var(--ink)", "tickColor": "var(--line)",
         "domainColor": "var(--line)", "gridColor": "var(--line)", "gridOpacity": 0.6, "labelFontSize": 12,
-        "titleFontSize": 12, "titleFontWeight": 500, "titlePadding": 8,
+        "titleFontSize": 12, "titleFontWeight": 500, "titlePadding": 8, "titleLimit": 400, "labelLimit": 180,
     },
     "axisX": {"grid": False},
-    "axisY": {"domain": False, "ticks": False, "minExtent": 46},
+    "axisY": {"domain": False, "ticks": False, "minExtent": 46, "titleLimit": 200},
     "text": {"color": "var(--ink)", "font": _FONT},
     "title": {"color": "var(--ink)"},
 }  # fmt: skip
@@ -49,21 +48,17 @@ def _number(field: str, title: str | None, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
-def _axis(**more: Any) -> Spec:
-    return {**_LABELS, **more}
-
-
 def value_chart(values: BudgetValues) -> Spec:
     """Return the value against the budget, with a movable mark and the budget of the solution."""
     known = [each for each in values.positions if finite(each.value) is not None]
     rows = [{"x": as_float(each.amount), "v": finite(each.value)} for each in known]
     ends = [as_float(values.positions[place].amount) for place in (0, -1)]
     here = as_float(values.positions[values.marked].amount)
-    x = _number("x", values.axis, scale={"domain": ends, "nice": False, "zero": False}, axis=_axis(tickCount=8))
+    x = _number("x", values.axis, scale={"domain": ends, "nice": False, "zero": False}, axis={"tickCount": 8})
     heights = [row["v"] for row in rows if row["v"] is not None] or [0.0]
     spread = [min(heights), max(heights)] if min(heights) < max(heights) else [heights[0] - 1, heights[0] + 1]
     y = _number(
-        "v", "best expected value", scale={"zero": False, "domain": spread, "nice": True}, axis=_axis(tickCount=5)
+        "v", "best expected value", scale={"zero": False, "domain": spread, "nice": True}, axis={"tickCount": 5}
     )
     first = rows[0]["x"] if rows else ends[1]
     layers: list[Spec] = []
@@ -109,8 +104,8 @@ def gain_chart(values: BudgetValues, extra: str) -> Spec:
         if finite(each.marginal) is not None
     ]
     ends = [as_float(values.positions[place].amount) for place in (0, -1)]
-    x = _number("x", None, scale={"domain": ends, "nice": False, "zero": False}, axis=_axis(labels=False, ticks=False))
-    y = _number("m", f"gain of {extra} more", axis=_axis(tickCount=3))
+    x = _number("x", None, scale={"domain": ends, "nice": False, "zero": False}, axis={"labels": False, "ticks": False})
+    y = _number("m", f"gain of {extra} more", axis={"tickCount": 3})
     layers = [
         {
             "data": {"values": rows},
@@ -129,9 +124,9 @@ def gain_chart(values: BudgetValues, extra: str) -> Spec:
 def plan_chart(resource: str, horizon: int) -> Spec:
     """Return the actions in one state, by step and by what remains of a resource; the page fills in the cells."""
     x = _number(
-        "x", "step", scale={"domain": [-0.5, horizon - 0.5], "nice": False}, axis=_axis(tickMinStep=1, grid=False)
+        "x", "step", scale={"domain": [-0.5, horizon - 0.5], "nice": False}, axis={"tickMinStep": 1, "grid": False}
     )
-    y = _number("y", f"{resource} remaining", scale={"zero": False, "nice": False}, axis=_axis(tickCount=6))
+    y = _number("y", f"{resource} remaining", scale={"zero": False, "nice": False}, axis={"tickCount": 6})
     tooltip = [
         {"field": "step", "title": "step"},
         {"field": "range", "title": "remaining"},
@@ -152,7 +147,7 @@ def plan_chart(resource: str, horizon: int) -> Spec:
 def map_chart(width: int, height: int) -> Spec:
     """Return the plan on a grid: arrows for moves, letters for other actions; the page fills in the cells."""
     scale = {"nice": False, "zero": False}
-    bare = _axis(labels=False, ticks=False, domain=False, grid=False)
+    bare = {"labels": False, "ticks": False, "domain": False, "grid": False}
     x = {
         "field": "x",
         "type": "quantitative",
@@ -225,9 +220,7 @@ def spending_chart(report: VerifyReport, runs: Simulation | None, name: str) -> 
         for level in sorted({level for low, high, _ in _BANDS for level in (low, high)} | {0.5}):
             for h, amount in enumerate([first, *runs.quantile(name, level).tolist()]):
                 rows[h][f"q{round(100 * level)}"] = finite(amount)
-    x = _number(
-        "h", "steps taken", scale={"nice": False, "domain": [-0.3, len(worst) - 0.7]}, axis=_axis(tickMinStep=1)
-    )
+    x = _number("h", "steps taken", scale={"nice": False, "domain": [-0.3, len(worst) - 0.7]}, axis={"tickMinStep": 1})
     scale = {"zero": False, "padding": 10}
     title = f"{shown(name)} spent"
     layers: list[Spec] = [_limit_layer(x, title, scale, report.upper.get(name, ()), report.lower.get(name, ()))]
@@ -237,7 +230,7 @@ def spending_chart(report: VerifyReport, runs: Simulation | None, name: str) -> 
                 {
                     "mark": {"type": "area", "color": "var(--band)", "opacity": opacity},
                     "encoding": {
-                        "x": x, "y": _number(f"q{round(100 * low)}", title, scale=scale, axis=_axis(tickCount=6)),
+                        "x": x, "y": _number(f"q{round(100 * low)}", title, scale=scale, axis={"tickCount": 6}),
                         "y2": {"field": f"q{round(100 * high)}"},
                     },
                 }
@@ -276,10 +269,10 @@ def _line(first: float | None, amounts: PerStep) -> list[float | None]:
 
 def episode_chart(name: str, upper: PerStep, lower: PerStep, horizon: int) -> Spec:
     """Return what one episode spends, against the limits; the page fills in the path and the mark."""
-    x = _number("h", "steps taken", scale={"nice": False, "domain": [-0.3, horizon + 0.3]}, axis=_axis(tickMinStep=1))
+    x = _number("h", "steps taken", scale={"nice": False, "domain": [-0.3, horizon + 0.3]}, axis={"tickMinStep": 1})
     title = f"{shown(name)} spent"
     scale = {"zero": False, "padding": 10}
-    y = _number("s", title, scale=scale, axis=_axis(tickCount=5))
+    y = _number("s", title, scale=scale, axis={"tickCount": 5})
     layers: list[Spec] = [
         _limit_layer(x, title, scale, upper, lower),
         {
@@ -304,7 +297,7 @@ def bars_chart(rows: list[dict[str, Any]], title: str) -> Spec:
     scale = {"domain": [low - room * (low < 0), high + room], "nice": False}
     method = {
         "field": "m", "type": "nominal", "sort": None, "title": None,
-        "axis": _axis(minExtent=124, maxExtent=124, labelLimit=120, domain=True),
+        "axis": {"minExtent": 124, "maxExtent": 124, "labelLimit": 120, "domain": True},
     }  # fmt: skip
     layers: list[Spec] = [
         {

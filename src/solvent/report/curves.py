@@ -174,11 +174,11 @@ def _from_frontier(
     )  # fmt: skip
     if curve.least_budget is None:
         return NoValues(name, f"No budget of {shown(name)} up to {amount_text(curve.max_budget)} is feasible.")
-    last = largest if largest is not None and not curve.flat_beyond else curve.budgets[-1]
+    low, end = min(budget, curve.least_budget), max(budget, curve.budgets[-1])
+    # a little more than the last rise shows that the curve is flat from there on
+    last = end + max(1, round((end - low) / unit / 10)) * unit
     if largest is not None:
-        last = min(largest, max(last, curve.budgets[-1]))
-    last = max(last, budget)
-    low = min(budget, curve.least_budget)
+        last = max(min(last, largest), budget)
     amounts, note = _amounts(curve, low, last, unit, budget)
     positions = [_position(curve, amount, extra) for amount in amounts]
     kept = ", ".join(f"{shown(other)} {limit.text}" for other, limit in curve.fixed_limits.items())

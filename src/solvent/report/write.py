@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from solvent.baselines.chance import read_delta
 from solvent.core.exact import Number, exact
 from solvent.core.files import write_atomically
 from solvent.core.limits import read_memory, read_seconds
@@ -62,6 +63,7 @@ def read_settings(
     _check_whole("episodes", episodes, 1, None)
     _check_whole("seed", seed, 0, None)
     _check_whole("trajectories", trajectories, 0, _MOST_TRAJECTORIES)
+    read_delta(delta)
     read_seconds(time_limit)
     read_memory(memory_limit)
     names = limits.resources

@@ -562,16 +562,16 @@ class Solution:
         ...     file.read_text()[:15]
         '<!DOCTYPE html>'
         """
-        from solvent.report.write import read_settings, write_report
+        from solvent.report import write
 
         if self._asked is None:
             found = "a solution without a model" if self.tail is None else "a solution of a discounted model"
             raise ModelError("report", "a solution of a model with a last step, as `solve` returns it", found)
         model, limits = self._asked
-        settings = read_settings(
+        settings = write.read_settings(
             limits, max_budget, episodes, seed, trajectories, delta, time_limit, memory_limit
         )  # fmt: skip
-        write_report(model, limits, self, path, settings, progress)
+        write.write_report(model, limits, self, path, settings, progress)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""
