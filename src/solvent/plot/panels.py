@@ -90,7 +90,7 @@ def policy_panels(
     >>> import solvent
     >>> figure = policy_panels(solvent.solve(solvent.instances.fuel_grid(3)))
     >>> [axes.get_title(loc="left") for axes in figure.axes[:3]]
-    ['(0, 0)', '(0, 1)', '(0, 2)']
+    ['(0, 0)', '(1, 0)', '(0, 1)']
     """
     policy = check_policy(policy)
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
