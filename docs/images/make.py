@@ -47,6 +47,8 @@ def pictures() -> Iterator[tuple[str, Any]]:
     yield "van-remaining", plot.frontier(solvent.frontier(van, vary="remaining"))
     yield "van-spending", plot.spending(van, policy, episodes=20_000, seed=1)
     yield "van-town", plot.policy(policy, "town")
+    yield "van-panels", plot.policy_panels(policy)
+    yield "van-map", plot.heat_map(policy)
 
     surface = solvent.frontier(truck(), ["fuel", "hours"], max_budget={"fuel": 26, "hours": 20})
     yield "truck-surface", plot.surface(surface, budget={"fuel": 20, "hours": 13})

@@ -138,3 +138,42 @@ def test_compare_begins_with_what_was_spent(folder: Path) -> None:
     model = solvent.load_model(folder / "covering.yaml")
     assert exact["value"] == solvent.solve(model, spent=1).value
     assert exact["value"] != solvent.solve(model).value
+
+
+@pytest.mark.parametrize("kind", ["", "policy=", "states=", "value=", "spending="])
+def test_plots_of_a_policy(robot: Path, kind: str) -> None:
+    for command in (
+        f"solve robot.yaml --plot {kind}drawn.png",
+        f"policy robot.yaml robot.policy --step 3 --plot {kind}drawn.png",
+        f"simulate robot.yaml robot.policy -n 50 --plot {kind}drawn.png",
+    ):
+        done = run(f"solvent {command} --json")
+        assert done.code == 0, done.err
+        assert done.json["written"]["plot"]["path"] == "drawn.png"
+        assert (robot / "drawn.png").read_bytes().startswith(b"\x89PNG")
+        (robot / "drawn.png").unlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("--plot policy", "--plot|policy=FILE|'policy'|write --plot policy=policy.png"),
+        ("--plot states=", "--plot|states=FILE|'states='|write --plot states=states.png"),
+        ("--plot value=x.gif", "--plot x.gif|a name ending in .png, .svg or .pdf|'.gif'"),
+        ("--plot plan=x.png --csv plan=x.png", "--plot plan=x.png|a different file|the same as --csv"),
+        ("--plot x.png --explain --step 0 --state a1", "--plot|no --explain with it|--explain"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_plots(robot: Path, options: str, error: str) -> None:
+    done = run(f"solvent policy robot.yaml robot.policy {options}")
+    assert done.code == 2
+    where, expected, found, *hint = error.split("|")
+    lines = [f"error: {where}", f"  expected  {expected}", f"  found     {found}", *(f"  hint      {x}" for x in hint)]
+    assert done.err.splitlines()[: len(lines)] == lines
+
+
+def test_kinds_of_plots_are_completed() -> None:
+    from solvent.cli.completion import complete_plot
+
+    assert [name for name, _ in complete_plot("")] == ["spending=", "policy=", "states=", "value="]
+    assert [name for name, _ in complete_plot("po")] == ["policy="]

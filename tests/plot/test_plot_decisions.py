@@ -16,7 +16,7 @@ from catalog import crowd, ridge, shrinking
 from solvent import Budget, ModelError, PolicyError, instances, plot
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.plot.style import CATEGORIES
+from solvent.plot.action_colors import MOST_LISTED, N_STYLES, ActionScale, action_style
 from solvent.policy.table import AugmentedPolicy
 
 EXAMPLES = Path(solvent.examples.__file__).parent
@@ -65,7 +65,7 @@ def test_every_amount_shows_what_the_policy_does_with_it(van):
             seen += len(expected)
     assert seen > 100
     assert axes.get_ylabel() == "remaining fuel"
-    assert axes.get_title() + axes.get_title(loc="left") == "Actions in state town"
+    assert axes.get_title() + axes.get_title(loc="left") == "delivery-van, fuel at most 30: actions in state town"
 
 
 @pytest.mark.parametrize("state", ["town", "station"])
@@ -157,8 +157,12 @@ def test_the_legend_has_the_actions_that_are_taken_and_each_its_color(van):
     axes = plot.policy(policy, "town")
     taken = {d.action for d in policy if d.state == "town"}
     assert set(legend(axes)) == {*taken, "no decision"}
-    colors = [to_hex(collection.get_facecolor()[0]).upper() for collection in axes.collections]
-    assert colors == list(CATEGORIES[: len(taken)])
+    styles = [
+        (collection.get_label(), to_hex(collection.get_facecolor()[0]), collection.get_hatch() or "")
+        for collection in axes.collections
+    ]
+    expected = {name: action_style(van.action_index(name)) for name in taken}
+    assert {name: (color, hatch) for name, color, hatch in styles} == expected
 
 
 def test_more_actions_than_colours_are_told_apart_by_hatches_and_beyond_that_lumped():
@@ -274,3 +278,57 @@ def test_runs_of_several_resources_show_every_decision_at_each_amount(mirrored):
         if axes.get_ylim()[0] < height < axes.get_ylim()[1]:
             assert set(shown(axes, 0, height)) == expected, spent
     assert shown(plot.policy(policy, resource="a"), 0, 9 - 2) == ["two"]
+
+
+@pytest.mark.parametrize("count", [2, 12, 40, 144])
+def test_every_action_has_its_own_style(count):
+    styles = [action_style(i) for i in range(count)]
+    assert len(set(styles)) == count
+    assert all(style.hatch == "" for style in styles[:8])
+
+
+def test_a_style_depends_on_the_action_only():
+    names = [f"go {i}" for i in range(40)]
+    one, other = ActionScale(names, np.array([3, 30, 30, 17])), ActionScale(names, np.arange(10, 33))
+    assert one.styles[30] == other.styles[30] == action_style(30)
+    assert one.styles[17] == other.styles[17]
+
+
+def test_rare_actions_of_many_are_drawn_as_one():
+    drawn = np.concatenate([np.arange(40), np.repeat(np.arange(5, 28), 3)])
+    scale = ActionScale([f"a long name of action {i}" for i in range(40)], drawn)
+    assert len(scale) == MOST_LISTED
+    labels = [patch.get_label() for patch in scale.handles()]
+    assert labels[-2:] == ["17 others", "no decision"]
+    assert all(len(label) <= 18 for label in labels)
+    axes = Figure().add_subplot()
+    scale.draw(axes, np.zeros((40, 4, 2)), np.arange(40))
+    assert sum(len(each.get_paths()) for each in axes.collections) == 40
+
+
+def test_more_actions_than_styles_are_still_told_apart():
+    scale = ActionScale(range(2 * N_STYLES), np.array([1, 1 + N_STYLES, 2]))
+    assert len(set(scale.styles.values())) == 3
+    assert scale.styles[1] == action_style(1)
+
+
+def test_panels_have_one_legend_and_one_scale(van):
+    solution = solvent.solve(van)
+    figure = plot.policy_panels(solution)
+    shown = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
+    assert shown == ["depot", "town", "village", "farm", "harbor", "station"]
+    assert figure.get_suptitle() == "delivery-van, fuel at most 30: actions by state"
+    names = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {"refuel", "to town", "no decision"} <= names
+    for axes in figure.axes:
+        for collection in axes.collections:
+            begin = collection.get_label().removesuffix("…")
+            [position] = [i for i, name in enumerate(van.actions) if name == begin or name[:17].rstrip() == begin]
+            assert to_hex(collection.get_facecolor()[0]) == action_style(position).color
+            assert (collection.get_hatch() or "") == action_style(position).hatch
+    one = plot.policy_panels(solution, ["town"], resource="fuel")
+    assert len(one.axes) == 1
+    markov = plot.policy_panels(solvent.MarkovPolicy(instances.markov_gap(), [[0], [1]]))
+    assert len(markov.axes) == 1
+    with pytest.raises(PolicyError, match="states: expected a state in which the policy makes a decision, found"):
+        plot.policy_panels(solution, ["parked"])

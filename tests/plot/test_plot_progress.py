@@ -76,7 +76,9 @@ def test_layers_are_those_of_the_solve(method):
     assert tuple(steps.get_data().values) == solution.stats.layer_sizes
     assert steps.get_data().edges.tolist() == [step - 0.5 for step in range(10)]
     assert axes.get_ylabel() == {"reduction": "nodes", "frontier": "points"}[method]
-    assert axes.get_title(loc="left") == f"{sum(solution.stats.layer_sizes):,} {axes.get_ylabel()} in total"
+    assert axes.get_title(loc="left") == (
+        f"fuel_grid(3), fuel at most 5: {sum(solution.stats.layer_sizes):,} {axes.get_ylabel()} in total"
+    )
     assert [text.get_text() for text in axes.texts] == [f"{max(solution.stats.layer_sizes):,}"]
 
 

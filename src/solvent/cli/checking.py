@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -99,7 +99,7 @@ def simulate(
         session.note(f"stopped after {simulation.episodes:,} of {episodes:,} episodes: {simulation.stopped}")
     output_files = OutputFiles()
     if drawing is not None:
-        shown = {"budget": limits, "spent": before, "episodes": episodes, "seed": seed}
+        shown: dict[str, Any] = {"budget": limits, "spent": before, "episodes": episodes, "seed": seed}
         with session.working("drawing"):
             output_files.write("plot", drawing.output, lambda path: drawing.draw(path, loaded, followed, **shown))
     text = results.simulation_text(simulation, verbose=session.verbose)

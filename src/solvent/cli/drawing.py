@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from solvent.cli.completion import PLOT_KINDS
 from solvent.cli.outputs import PLOT_SUFFIXES, Output, plan_output
@@ -69,7 +69,7 @@ class Drawing:
         else:
             from solvent.plot.heat import heat_map
 
-            show = "action" if self.kind == "states" else "value"
+            show: Literal["action", "value"] = "action" if self.kind == "states" else "value"
             save(heat_map(policy, step=step, resource=resource, show=show, model=model), path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,7 +109,7 @@ def policy(
     output_files = OutputFiles()
     output_files.write("csv", output, lambda path: write_atomically(path, plans.plan_csv(followed, rows).encode()))
     if drawing is not None:
-        places = {"states": None if named is None else [named], "step": step, "resource": resource}
+        places: dict[str, Any] = {"states": None if named is None else [named], "step": step, "resource": resource}
         with session.working("drawing"):
             output_files.write("plot", drawing.output, lambda path: drawing.draw(path, loaded, followed, **places))
     record = plans.plan_record(loaded, followed, rows) | {"written": output_files.files}

@@ -113,11 +113,12 @@ class ActionScale:
 
     def draw(self, axes: Axes, corners_C: NDArray[Any], action_C: NDArray[np.int64]) -> None:
         """Draw cells, given their corners, shape (C, 4, 2), and their actions."""
+        verts: Any = corners_C
         drawn = np.where(np.isin(action_C, list(self.styles)), action_C, OTHERS)
         for action, style in self.styles.items():
             at = np.flatnonzero(drawn == action)
             if len(at):
-                axes.add_collection(PolyCollection(corners_C[at], label=self._label(action), **style.of_patches()))
+                axes.add_collection(PolyCollection(verts[at], label=self._label(action), **style.of_patches()))
 
     def handles(self) -> list[Patch]:
         """Return the entries of the legend, the last of which is for cells without a decision."""

@@ -16,7 +16,7 @@ from solvent.plot.action_colors import ActionScale
 from solvent.plot.decisions import AmountAxis, check_policy, draw_decisions, state_cells
 from solvent.plot.labels import choose_resource, plot_name, problem_text
 from solvent.plot.spent import spending
-from solvent.plot.style import look
+from solvent.plot.style import ShownFigure, look
 from solvent.policy.holders import HasPolicy
 from solvent.policy.markov import UNDECIDED, MarkovPolicy
 from solvent.policy.nodes import NodeTable
@@ -60,7 +60,7 @@ def spending_panels(
     if not names:
         raise ModelError("spending", "a model with resources", "a model without resources")
     with look():
-        figure = Figure(figsize=(_WIDTH, _HEIGHT * len(names)), layout="constrained")
+        figure = ShownFigure(figsize=(_WIDTH, _HEIGHT * len(names)), layout="constrained")
         panels = figure.subplots(len(names), squeeze=False)[:, 0]
         for name, ax in zip(names, panels, strict=True):
             spending(model, policy, budget, spent=spent, resource=name, episodes=episodes, seed=seed, ax=ax)
@@ -89,8 +89,8 @@ def policy_panels(
     --------
     >>> import solvent
     >>> figure = policy_panels(solvent.solve(solvent.instances.fuel_grid(3)))
-    >>> [axes.get_title() for axes in figure.axes[:3]]
-    ['(0, 0)', '(0, 1)', '(0, 2)']
+    >>> [axes.get_title(loc="left") for axes in figure.axes[:3]]
+    ['(0, 0)', '(1, 0)', '(0, 1)']
     """
     policy = check_policy(policy)
     owner: Any = policy.model if isinstance(policy, MarkovPolicy) else policy
@@ -106,7 +106,7 @@ def policy_panels(
     columns = min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     with look():
-        figure = Figure(figsize=(_PANEL[0] * columns + 1.6, _PANEL[1] * rows + 0.5), layout="constrained")
+        figure = ShownFigure(figsize=(_PANEL[0] * columns + 1.6, _PANEL[1] * rows + 0.5), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False).ravel()
         for (name, cells), axes in zip(shown.items(), panels[: len(shown)], strict=True):
             draw_decisions(axes, cells, axis, scale, is_start=name in starts)

@@ -5,6 +5,7 @@ The colors are those of Okabe and Ito, which can be distinguished with all commo
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,6 +44,9 @@ CATEGORIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GRAY)
 WIDE = (6.4, 3.8)
 SQUARE = (5.2, 4.6)
 
+#: Dots per inch of figures in notebooks.
+_NOTEBOOK_DOTS = 110
+
 LOOK: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
@@ -65,6 +69,24 @@ LOOK: dict[str, Any] = {
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows."""
+
+    def _repr_png_(self) -> bytes:
+        png = io.BytesIO()
+        with look():
+            self.savefig(png, format="png", dpi=_NOTEBOOK_DOTS, bbox_inches="tight", metadata={"Software": None})
+        return png.getvalue()
+
+
+class ShownAxes(Axes):
+    """Axes of which a notebook shows the figure."""
+
+    def _repr_png_(self) -> bytes | None:
+        figure = self.figure
+        return figure._repr_png_() if isinstance(figure, ShownFigure) else None
 
 
 @contextmanager
@@ -97,7 +119,9 @@ def styled_axes(ax: Axes | None, size: tuple[float, float] = WIDE) -> Iterator[A
     if ax is not None and not isinstance(ax, Axes):
         raise ModelError("ax", "matplotlib Axes, or None for a new figure", quote(ax))
     with look():
-        axes = Figure(figsize=size, layout="constrained").add_subplot() if ax is None else ax
+        axes = ax
+        if axes is None:
+            axes = ShownFigure(figsize=size, layout="constrained").add_subplot(axes_class=ShownAxes)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_axisbelow(True)
         yield axes
