@@ -1,8 +1,8 @@
 """Learning in Gymnasium's Taxi with a horizon of 200: CPU seconds, memory, and what was learned.
 
 `python -m bench.taxi` plays 2,000 episodes in which every step costs 1 of a budget of 200, with a bound of 1 on the
-cost of every action; kernels are compiled beforehand. `--fuel 10` limits moves instead, of which each costs 1: amounts then
-multiply the nodes of the graph.
+cost of every action; kernels are compiled beforehand. `--fuel 10` limits moves instead, of which each costs 1: amounts
+then multiply the nodes of the graph.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     last = learned.returns[-min(200, len(learned.returns)) :]
     print(f"{given.episodes:,} episodes: {cpu:.1f} s of CPU, {elapsed:.1f} s elapsed, {peak:,.0f} MB")
-    print(
-        f"{learned.violations} over budget; {len(learned.history)} plans, the last with {learned.history[-1].nodes:,} nodes"
-    )
+    plans, nodes = len(learned.history), learned.history[-1].nodes
+    print(f"{learned.violations} over budget; {plans} plans, the last with {nodes:,} nodes")
     print(f"mean return {learned.returns.mean():.1f}, of the last {len(last)} episodes {last.mean():.1f}")
 
 
