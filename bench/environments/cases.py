@@ -341,11 +341,43 @@ CLASSIC = (
 )
 
 BOX2D = (
-    Discrete("LunarLander-v3", "box2d", _gym("LunarLander-v3"), "fuel as in its reward: main engine 0.3, side engines 0.03", Fraction(5), _numbers("0 0.03 0.3 0.03"), vector=True),
-    Continuous("LunarLander-v3, continuous", "box2d", _gym("LunarLander-v3", continuous=True), "fuel as in its reward; engines start at half their power", Fraction(5), lambda step: _lander(step.action), bound=lambda seen, action: _lander(action)),
-    Continuous("BipedalWalker-v3", "box2d", _gym("BipedalWalker-v3"), "0.028 times the sum of absolute torques, as in its reward", Fraction(3), lambda step: float(sum(0.00035 * 80 * np.clip(np.abs(a), 0, 1) for a in step.action)), norm=(0.00035 * 80, 1)),
-    Continuous("CarRacing-v3", "box2d", _gym("CarRacing-v3", 60), "gas", Fraction(10), lambda step: float(step.action[1]), bound=lambda seen, action: float(action[1])),
-)  # fmt: skip
+    Discrete(
+        "LunarLander-v3",
+        "box2d",
+        _gym("LunarLander-v3"),
+        "fuel as in its reward: main engine 0.3, side engines 0.03",
+        Fraction(5),
+        _numbers("0 0.03 0.3 0.03"),
+        vector=True,
+    ),
+    Continuous(
+        "LunarLander-v3, continuous",
+        "box2d",
+        _gym("LunarLander-v3", continuous=True),
+        "fuel as in its reward; engines start at half their power",
+        Fraction(5),
+        lambda step: _lander(step.action),
+        bound=lambda seen, action: _lander(action),
+    ),
+    Continuous(
+        "BipedalWalker-v3",
+        "box2d",
+        _gym("BipedalWalker-v3"),
+        "0.028 times the sum of absolute torques, as in its reward",
+        Fraction(3),
+        lambda step: float(sum(0.00035 * 80 * np.clip(np.abs(a), 0, 1) for a in step.action)),
+        norm=(0.00035 * 80, 1),
+    ),
+    Continuous(
+        "CarRacing-v3",
+        "box2d",
+        _gym("CarRacing-v3", 60),
+        "gas",
+        Fraction(10),
+        lambda step: float(step.action[1]),
+        bound=lambda seen, action: float(action[1]),
+    ),
+)
 
 
 def _robot(name: str, weight: float, budget: str, key: str = "reward_ctrl", most: float = 1.0) -> Continuous:
@@ -365,21 +397,98 @@ MUJOCO = (
     _robot("HumanoidStandup-v5", 0.1, "5", key="reward_quadctrl", most=0.4),
     _robot("Reacher-v5", 1.0, "10"),
     _robot("Pusher-v5", 0.1, "20", most=2.0),
-    Continuous("InvertedPendulum-v5", "mujoco", _gym("InvertedPendulum-v5"), "square of the force", Fraction(20), _squares(1.0), norm=(1.0, 2), most=3.0),
-    Continuous("InvertedDoublePendulum-v5", "mujoco", _gym("InvertedDoublePendulum-v5"), "square of the force", Fraction(3), _squares(1.0), norm=(1.0, 2)),
-)  # fmt: skip
+    Continuous(
+        "InvertedPendulum-v5",
+        "mujoco",
+        _gym("InvertedPendulum-v5"),
+        "square of the force",
+        Fraction(20),
+        _squares(1.0),
+        norm=(1.0, 2),
+        most=3.0,
+    ),
+    Continuous(
+        "InvertedDoublePendulum-v5",
+        "mujoco",
+        _gym("InvertedDoublePendulum-v5"),
+        "square of the force",
+        Fraction(3),
+        _squares(1.0),
+        norm=(1.0, 2),
+    ),
+)
 
 OBJECTIVES = (
-    Discrete("minecart-v0", "mo-gymnasium", _objectives("minecart-v0"), "its own fuel", Fraction("1.5"), _numbers("0.22 0.02 0.02 0.12 0.02 0.02"), _lost(-1, 3)),
-    Discrete("deep-sea-treasure-v0", "mo-gymnasium", _objectives("deep-sea-treasure-v0"), "its own time: 1", Fraction(9), _numbers("1 1 1 1"), _lost(-1, 0)),
-    Discrete("mo-lunar-lander-v3", "mo-gymnasium", _objectives("mo-lunar-lander-v3"), "its own fuel: main engine 1, side engines 1", Fraction(12), _numbers("0 1 1 1"), lambda step: -int(round(float(step.reward[2] + step.reward[3])))),
-    Discrete("resource-gathering-v0", "mo-gymnasium", _objectives("resource-gathering-v0"), _MOVES, Fraction(12), _FOUR),
+    Discrete(
+        "minecart-v0",
+        "mo-gymnasium",
+        _objectives("minecart-v0"),
+        "its own fuel",
+        Fraction("1.5"),
+        _numbers("0.22 0.02 0.02 0.12 0.02 0.02"),
+        _lost(-1, 3),
+    ),
+    Discrete(
+        "deep-sea-treasure-v0",
+        "mo-gymnasium",
+        _objectives("deep-sea-treasure-v0"),
+        "its own time: 1",
+        Fraction(9),
+        _numbers("1 1 1 1"),
+        _lost(-1, 0),
+    ),
+    Discrete(
+        "mo-lunar-lander-v3",
+        "mo-gymnasium",
+        _objectives("mo-lunar-lander-v3"),
+        "its own fuel: main engine 1, side engines 1",
+        Fraction(12),
+        _numbers("0 1 1 1"),
+        lambda step: -round(float(step.reward[2] + step.reward[3])),
+    ),
+    Discrete(
+        "resource-gathering-v0", "mo-gymnasium", _objectives("resource-gathering-v0"), _MOVES, Fraction(12), _FOUR
+    ),
     Discrete("four-room-v0", "mo-gymnasium", _objectives("four-room-v0"), _MOVES, Fraction(12), _FOUR),
-    Discrete("mo-mountaincar-v0", "mo-gymnasium", _objectives("mo-mountaincar-v0"), "its own count of pushes", Fraction(9), _numbers("1 0 1"), lambda step: -int(step.reward[1] + step.reward[2])),
-    Continuous("mo-mountaincarcontinuous-v0", "mo-gymnasium", _objectives("mo-mountaincarcontinuous-v0"), "its own fuel: square of the force", Fraction(5), lambda step: float(-step.reward[1]), norm=(1.0, 2)),
-    Continuous("mo-halfcheetah-v5", "mo-gymnasium", _objectives("mo-halfcheetah-v5"), "its own `reward_ctrl`: 0.1 times the sum of squares", Fraction(10), _info("reward_ctrl"), "-reward_ctrl", (0.1, 2)),
-    Continuous("water-reservoir-v0", "mo-gymnasium", _objectives("water-reservoir-v0", 100), "water that the action releases", Fraction(500), lambda step: float(step.action[0]), bound=lambda seen, action: float(abs(action[0])), most=100.0),
-)  # fmt: skip
+    Discrete(
+        "mo-mountaincar-v0",
+        "mo-gymnasium",
+        _objectives("mo-mountaincar-v0"),
+        "its own count of pushes",
+        Fraction(9),
+        _numbers("1 0 1"),
+        lambda step: -int(step.reward[1] + step.reward[2]),
+    ),
+    Continuous(
+        "mo-mountaincarcontinuous-v0",
+        "mo-gymnasium",
+        _objectives("mo-mountaincarcontinuous-v0"),
+        "its own fuel: square of the force",
+        Fraction(5),
+        lambda step: float(-step.reward[1]),
+        norm=(1.0, 2),
+    ),
+    Continuous(
+        "mo-halfcheetah-v5",
+        "mo-gymnasium",
+        _objectives("mo-halfcheetah-v5"),
+        "its own `reward_ctrl`: 0.1 times the sum of squares",
+        Fraction(10),
+        _info("reward_ctrl"),
+        "-reward_ctrl",
+        (0.1, 2),
+    ),
+    Continuous(
+        "water-reservoir-v0",
+        "mo-gymnasium",
+        _objectives("water-reservoir-v0", 100),
+        "water that the action releases",
+        Fraction(500),
+        lambda step: float(step.action[0]),
+        bound=lambda seen, action: float(abs(action[0])),
+        most=100.0,
+    ),
+)
 
 JUMANJI = (
     Discrete("Knapsack", "jumanji", _jumanji("Knapsack"), "its own weights", Fraction(6), _weight),
@@ -389,29 +498,110 @@ JUMANJI = (
 )
 
 ZOO = (
-    Agents("rps_v2", "pettingzoo", _zoo("classic.rps_v2", "parallel_env", max_cycles=60), "the number of the action", Fraction(25), _dear(0), parallel=True, shared=True),
-    Agents("tictactoe_v3", "pettingzoo", _zoo("classic.tictactoe_v3", "env"), "the number of the field", Fraction(14), _dear(0), parallel=False, shared=False),
-    Agents("connect_four_v3", "pettingzoo", _zoo("classic.connect_four_v3", "env"), "the number of the column", Fraction(50), _dear(0), parallel=False, shared=True),
-    Agents("cooperative_pong_v6", "pettingzoo", _zoo("butterfly.cooperative_pong_v6", "parallel_env", max_cycles=100), "the number of the action", Fraction(30), _dear(0), parallel=True, shared=False),
-    Agents("pursuit_v5", "pettingzoo", _zoo("sisl.pursuit_v5", "parallel_env", max_cycles=40), "the number of the action", Fraction(400), _dear(0), parallel=True, shared=True),
-)  # fmt: skip
+    Agents(
+        "rps_v2",
+        "pettingzoo",
+        _zoo("classic.rps_v2", "parallel_env", max_cycles=60),
+        "the number of the action",
+        Fraction(25),
+        _dear(0),
+        parallel=True,
+        shared=True,
+    ),
+    Agents(
+        "tictactoe_v3",
+        "pettingzoo",
+        _zoo("classic.tictactoe_v3", "env"),
+        "the number of the field",
+        Fraction(14),
+        _dear(0),
+        parallel=False,
+        shared=False,
+    ),
+    Agents(
+        "connect_four_v3",
+        "pettingzoo",
+        _zoo("classic.connect_four_v3", "env"),
+        "the number of the column",
+        Fraction(50),
+        _dear(0),
+        parallel=False,
+        shared=True,
+    ),
+    Agents(
+        "cooperative_pong_v6",
+        "pettingzoo",
+        _zoo("butterfly.cooperative_pong_v6", "parallel_env", max_cycles=100),
+        "the number of the action",
+        Fraction(30),
+        _dear(0),
+        parallel=True,
+        shared=False,
+    ),
+    Agents(
+        "pursuit_v5",
+        "pettingzoo",
+        _zoo("sisl.pursuit_v5", "parallel_env", max_cycles=40),
+        "the number of the action",
+        Fraction(400),
+        _dear(0),
+        parallel=True,
+        shared=True,
+    ),
+)
 
 MINIGRID = tuple(
-    Discrete(name, "minigrid", _registered("minigrid", name), "turns 0.5, ahead 1, others 0.25", Fraction(budget), _numbers(prices))
+    Discrete(
+        name,
+        "minigrid",
+        _registered("minigrid", name),
+        "turns 0.5, ahead 1, others 0.25",
+        Fraction(budget),
+        _numbers(prices),
+    )
     for name, budget, prices in (
         ("MiniGrid-Empty-5x5-v0", 6, "0.5 0.5 1 0.25 0.25 0.25 0.25"),
         ("MiniGrid-DoorKey-5x5-v0", 12, "0.5 0.5 1 0.25 0.25 0.25 0.25"),
         ("MiniGrid-FourRooms-v0", 20, "0.5 0.5 1 0.25 0.25 0.25 0.25"),
         ("MiniGrid-Dynamic-Obstacles-5x5-v0", 4, "0.5 0.5 1"),
     )
-)  # fmt: skip
+)
 
 OTHERS = (
-    Discrete("ALE/Pong-v5", "ale-py", _registered("ale_py", "ALE/Pong-v5", 100, obs_type="ram"), "moving: 1", Fraction(30), _numbers("0 0 1 1 1 1")),
-    Discrete("ALE/Breakout-v5", "ale-py", _registered("ale_py", "ALE/Breakout-v5", 100, obs_type="ram"), "moving: 1", Fraction(30), _numbers("0 0 1 1")),
-    Discrete("highway-fast-v0", "highway-env", _registered("highway_env", "highway-fast-v0", None), "changing lanes 1, speed 0.5", Fraction(6), _numbers("1 0 1 0.5 0.5")),
-    Continuous("parking-v0", "highway-env", _registered("highway_env", "parking-v0", None), "sum of squares", Fraction(10), _squares(1.0), norm=(1.0, 2)),
-)  # fmt: skip
+    Discrete(
+        "ALE/Pong-v5",
+        "ale-py",
+        _registered("ale_py", "ALE/Pong-v5", 100, obs_type="ram"),
+        "moving: 1",
+        Fraction(30),
+        _numbers("0 0 1 1 1 1"),
+    ),
+    Discrete(
+        "ALE/Breakout-v5",
+        "ale-py",
+        _registered("ale_py", "ALE/Breakout-v5", 100, obs_type="ram"),
+        "moving: 1",
+        Fraction(30),
+        _numbers("0 0 1 1"),
+    ),
+    Discrete(
+        "highway-fast-v0",
+        "highway-env",
+        _registered("highway_env", "highway-fast-v0", None),
+        "changing lanes 1, speed 0.5",
+        Fraction(6),
+        _numbers("1 0 1 0.5 0.5"),
+    ),
+    Continuous(
+        "parking-v0",
+        "highway-env",
+        _registered("highway_env", "parking-v0", None),
+        "sum of squares",
+        Fraction(10),
+        _squares(1.0),
+        norm=(1.0, 2),
+    ),
+)
 
 #: What cannot be played here, and why.
 NOT_PLAYED = (

@@ -80,8 +80,9 @@ def text(records: Sequence[Record], missing: Sequence[Case], steps: int) -> str:
     over = sum(each["over"] for each in done)
     bare_over, bare = (sum(each[key] for each in done) for key in ("bare_over", "bare_episodes"))
     summary = (
-        f"**{len(names)} environments, {len(done)} runs, {episodes:,} episodes, {over:,} over budget.** The same agents "
-        f"without Solvent exceeded the budget in {bare_over:,} of {bare:,} episodes ({bare_over / max(bare, 1):.0%})."
+        f"**{len(names)} environments, {len(done)} runs, {episodes:,} episodes, {over:,} over budget.** The same "
+        f"agents without Solvent exceeded the budget in {bare_over:,} of {bare:,} episodes "
+        f"({bare_over / max(bare, 1):.0%})."
     )
     return TEMPLATE.read_text(encoding="utf-8").format(
         summary=summary, table=table(records), skipped=skipped_table(missing), steps=f"{steps:,}", n_cases=len(CASES)

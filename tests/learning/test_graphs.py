@@ -6,19 +6,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from effort import seeds
 
+from effort import seeds
 from solvent.learning.graph import SafeGraph
 from solvent.learning.learner import Learner, LearnSettings
 from solvent.learning.setup import LearnSetup
 from solvent.model import instances
 from solvent.model.budget import resolve
+from solvent.model.cmdp import CMDP
 from solvent.policy.locate import COLLAPSED
 from solvent.solvers.problem import Problem
 
 SETTINGS = LearnSettings(
-    epsilon=0.05, delta=0.05, pool=True, bonus="practical", bonus_scale=0.03, replan="doubling", reward_range=(0.0, 1.0),
-    return_range=None, random_rewards=True, seed=0,
+    epsilon=0.05, delta=0.05, pool=True, bonus="practical", bonus_scale=0.03, replan="doubling",
+    reward_range=(0.0, 1.0), return_range=None, random_rewards=True, seed=0,
 )  # fmt: skip
 
 
@@ -68,26 +69,24 @@ def check(graph: SafeGraph) -> int:
 def test_entries_are_the_outcomes_of_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = instances.random(
-        int(rng.integers(1, 6)), int(rng.integers(1, 4)), horizon=int(rng.integers(1, 6)), branching=int(rng.integers(1, 4)),
-        cost_range=(int(rng.integers(-2, 1)), int(rng.integers(1, 4))), resources=int(rng.integers(1, 3)),
-        budget=int(rng.integers(1, 9)), seed=seed,
+        int(rng.integers(1, 6)), int(rng.integers(1, 4)), horizon=int(rng.integers(1, 6)),
+        branching=int(rng.integers(1, 4)), cost_range=(int(rng.integers(-2, 1)), int(rng.integers(1, 4))),
+        resources=int(rng.integers(1, 3)), budget=int(rng.integers(1, 9)), seed=seed,
     )  # fmt: skip
     graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
     check(graph)
 
 
 def test_some_rows_lead_to_a_node_twice() -> None:
-    b = solvent_builder()
-    graph = SafeGraph.of(Problem.exact(b, resolve(b, None), merge=False))
+    model = twice()
+    graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
     entries = graph.entry_next[graph.entry_indptr[0] : graph.entry_indptr[1]].tolist()
     assert len(entries) == 3
     assert len(set(entries)) == 2  # two amounts that no limit can tell apart lead to the same node
     check(graph)
 
 
-def solvent_builder():  # type: ignore[no-untyped-def]
-    from solvent.model.cmdp import CMDP
-
+def twice() -> CMDP:
     b = CMDP.builder(horizon=2, start="a", resources=["x"], budget=9)
     third = Fraction(1, 3)
     b.add("a", "go", outcomes=[(third, "a", 1), (third, "a", 2), (third, "b", 2)])

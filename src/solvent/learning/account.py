@@ -102,7 +102,7 @@ class ExactAccount:
         )
 
     def _read(self, costs: tuple[Fraction, ...]) -> tuple[int, ...]:
-        """Return costs in ticks, in finer units if they need them, and keep the tuple so that its identity is unique."""
+        """Return costs in ticks, in finer units if they need them; keep the tuple, so that its identity is unique."""
         finer = [math.lcm(unit, cost.denominator) for unit, cost in zip(self._units, costs, strict=True)]
         if finer != self._units:
             self._ticks = [t * (new // old) for t, new, old in zip(self._ticks, finer, self._units, strict=True)]
