@@ -146,8 +146,20 @@ def test_a_full_disk_is_a_limit(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(array_files.ArrayWriter, "append", fail)
-    with pytest.raises(LimitReached, match="could not be written to disk: No space left"):
+    with pytest.raises(LimitReached, match="could not be written to disk: No space left on device; set TMPDIR to"):
         sweep_parts(layout, sets, ResourceMonitor())
+
+
+def test_a_full_disk_of_a_checkpoint_is_a_limit(monkeypatch, tmp_path):
+    """What is on it already does not count when a computation goes on."""
+    layout = layout_of(two_resource_grid(5), None)
+    assert go_on(layout, tmp_path / "run.ckpt", 2, 3) is None
+    stored_H = layout.sizes.stored_H
+    usage = type("U", (), {"free": 8 * int((stored_H[1:] + stored_H[:-1]).max()) - 1})()  # too little for two steps
+    monkeypatch.setattr("solvent.solvers.grid.record.shutil.disk_usage", lambda path: usage)
+    with pytest.raises(LimitReached, match=r"values need .* MB on disk.*; give a checkpoint on a larger disk"):
+        go_on(layout, tmp_path / "other.ckpt", 2, None)
+    assert_same(go_on(layout, tmp_path / "run.ckpt", 2, None), sweep.sweep(layout, ResourceMonitor()))
 
 
 def test_a_state_that_does_not_fit_is_a_limit():

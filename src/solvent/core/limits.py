@@ -283,6 +283,15 @@ class ResourceMonitor:
         """Return the section of the checkpoint for a computation that `content` determines; None without checkpoint."""
         return None if self.checkpoint is None else self.checkpoint.section(name, *content)
 
+    @property
+    def disk_hint(self) -> str:
+        """What to do if the disk on which arrays are kept is full."""
+        return f"{'give a checkpoint' if self.checkpoint is not None else 'set TMPDIR to a folder'} on a larger disk"
+
+    def disk_limit(self, what: str, error: OSError) -> LimitReached:
+        """Return the limit that is reached if arrays cannot be written to disk."""
+        return LimitReached(f"{what} could not be written to disk: {error.strerror or error}; {self.disk_hint}")
+
     def should_save(self) -> bool:
         """Return whether to save a section now: it is due, or the computation is about to end.
 

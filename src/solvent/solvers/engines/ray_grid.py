@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.engines import RayEngine
-from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.limits import ResourceMonitor
 from solvent.solvers.arrays import read_only
 from solvent.solvers.bounds.arrays import Bounds
 from solvent.solvers.engines.actors import Actors, Ahead, Intervals, Passing
@@ -135,7 +135,7 @@ def sweep_on_ray(layout: BoxLayout, engine: RayEngine, monitor: ResourceMonitor)
             assert sets is not None
             return _RaySweep(PartedRecord(layout, sets, monitor), actors, engine, monitor).run()
     except OSError as error:
-        raise LimitReached(f"values could not be written to disk: {error.strerror or error}") from None
+        raise monitor.disk_limit("values", error) from None
 
 
 class _RaySweep:
@@ -159,8 +159,8 @@ class _RaySweep:
     def run(self) -> Swept:
         """Sweep all steps."""
         record = self._record
-        record.check_disk()
         self._step = self._kept = record.resumed()
+        record.check_disk(self._step)
         if self._step == 0:
             return record.finished()
         try:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.engines import RayEngine
-from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.limits import ResourceMonitor
 from solvent.solvers.accuracy import Extremes
 from solvent.solvers.engines.actors import Actors, Ahead, Intervals, Passing
 from solvent.solvers.parts import Exchange, part_of, ranges, split_states
@@ -51,7 +51,7 @@ def reduce_on_ray(steps: StepArrays, passes: SavedPasses, engine: RayEngine, mon
         with Actors(engine, LayerPart, min(engine.workers, steps.model.n_states), monitor) as actors:
             return _RayPasses(steps, passes, actors, engine, monitor).run()
     except OSError as error:
-        raise LimitReached(f"nodes could not be written to disk: {error.strerror or error}") from None
+        raise monitor.disk_limit("nodes", error) from None
 
 
 class _RayPasses:

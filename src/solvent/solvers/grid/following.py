@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solvent.core.array_files import ArrayFile, ArrayFolder, temporary_folder
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
-from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.limits import ResourceMonitor
 from solvent.solvers.accuracy import Followed
 from solvent.solvers.arrays import read_only
 from solvent.solvers.grid import kernels
@@ -131,7 +131,7 @@ def follow(problem: Problem, swept: Swept, monitor: ResourceMonitor, *, spill: b
     try:
         return _Following(problem, swept, monitor, spill=spill).run()
     except OSError as error:
-        raise LimitReached(f"cells could not be written to disk: {error.strerror or error}") from None
+        raise monitor.disk_limit("cells", error) from None
 
 
 class _Following:
@@ -202,6 +202,8 @@ class _Following:
         """Make room for more cells, if necessary by writing those before step h to files."""
         monitor, room, size = self._monitor, self._room, self._bytes_per_cell
         larger = room * (2 if room > _FEW else 8)
+        if not monitor.has_room_for(larger * size + 8 * larger):
+            larger = 2 * room
         if self._spill and self._indptr_H[h] and not monitor.has_room_for(larger * size + 8 * larger):
             self._write(h)
             return  # perhaps there is enough room now

@@ -64,14 +64,15 @@ class PartedRecord:
         self._cell = _numbered(layout.boxes.cell, self._order)
         self._before: list[tuple[int, NDArray[np.int64]]] = []  # first step and order of states of other parts
 
-    def check_disk(self) -> None:
-        """Raise `LimitReached` if the disk has no space for the values of two steps."""
-        needed = int(16 * self.layout.sizes.stored_H.max())
+    def check_disk(self, h: int) -> None:
+        """Raise `LimitReached` if the disk has no space for the values of two steps, after step h was swept."""
+        stored_H = self.layout.sizes.stored_H
+        needed = 8 * int((stored_H[1 : h + 1] + stored_H[:h]).max(initial=0)) - sum(file.size for file in self.values)
         free = shutil.disk_usage(self.folder.path).free
         if needed > free:
             raise LimitReached(
                 f"values need {needed / 1e6:,.0f} MB on disk, more than the {free / 1e6:,.0f} MB that are free there; "
-                "set TMPDIR to a folder on a larger disk"
+                f"{self._monitor.disk_hint}"
             )
 
     @contextmanager

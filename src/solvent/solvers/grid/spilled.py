@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.array_files import ArrayFile
-from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.limits import ResourceMonitor
 from solvent.solvers.grid.layout import BoxLayout
 from solvent.solvers.grid.parts import PartBuffers, PartSweep
 from solvent.solvers.grid.record import PartedRecord
@@ -66,13 +66,13 @@ def sweep_parts(layout: BoxLayout, sets: list[NDArray[np.int64]], monitor: Resou
     try:
         return _sweep(PartedRecord(layout, sets, monitor), monitor)
     except OSError as error:
-        raise LimitReached(f"values could not be written to disk: {error.strerror or error}") from None
+        raise monitor.disk_limit("values", error) from None
 
 
 def _sweep(record: PartedRecord, monitor: ResourceMonitor) -> Swept:
     parts, horizon, cells_H = record.parts, record.layout.model.horizon, record.layout.sizes.cells_H
-    record.check_disk()
     h = record.resumed()
+    record.check_disk(h)
     buffers = PartBuffers.of(parts)
     largest = sum(each.nbytes for each in buffers) + 6 * max(int(part.cells_H.max()) for part in parts)
     with monitor.borrowed(largest, "values of boxes of amounts"):
