@@ -1,7 +1,7 @@
 """The augmented MDP of the paper as something to learn in: many episodes at once, with masks of safe actions.
 
-A node is (step, state, spent), and its actions are those after which the budget holds with certainty. A learner sees the
-features of a node, the mask of its actions and rewards; it knows nothing else of the budget.
+A node is (step, state, spent), and its actions are those after which the budget holds with certainty. A learner sees
+the features of a node, the mask of its actions and rewards; it knows nothing else of the budget.
 """
 
 from __future__ import annotations

@@ -212,11 +212,11 @@ def _rounding_text(records: list[Record]) -> str:
     kept, episodes = sum(p["within"] for p, _ in strict), sum(p["episodes"] for p, _ in strict)
     over, shares = sum(p["over"] for p, _ in strict), sorted(p["value"] / best for p, best in strict)
     return (
-        f"Rounded down, the excess was within its bound in {within} of {len(down)} runs, and the value was at least the "
-        f"optimum in {enough}; such a policy earns more where it exceeds the budget. Rounded up, {kept} of {len(strict)} "
-        f"policies kept the budget, {over} of {episodes:,} training episodes exceeded it, and the policies earned "
-        f"{shares[0]:.1%} to {shares[-1]:.1%} of the optimum. For strict rounding the paper guarantees only the optimum "
-        "of a smaller budget. Finer rounding comes closer to the optimum, with more nodes."
+        f"Rounded down, the excess was within its bound in {within} of {len(down)} runs, and the value was at least "
+        f"the optimum in {enough}; such a policy earns more where it exceeds the budget. Rounded up, {kept} of "
+        f"{len(strict)} policies kept the budget, {over} of {episodes:,} training episodes exceeded it, and the "
+        f"policies earned {shares[0]:.1%} to {shares[-1]:.1%} of the optimum. For strict rounding the paper guarantees "
+        "only the optimum of a smaller budget. Finer rounding comes closer to the optimum, with more nodes."
     )
 
 

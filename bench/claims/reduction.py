@@ -31,8 +31,8 @@ def _knapsack() -> CMDP:
 
 #: Problems by name, and the number by which rewards are divided for networks.
 PROBLEMS: dict[str, tuple[Callable[[], CMDP], float]] = {
-    "fuel grid": (lambda: instances.fuel_grid(3), 1.0),
     "knapsack": (_knapsack, 1.0),
+    "fuel grid": (lambda: instances.fuel_grid(3), 1.0),
     "delivery van": (lambda: solvent.load_model(VAN), 10.0),
 }
 
