@@ -192,3 +192,21 @@ def test_the_pictures_of_the_documentation_can_be_drawn_again(tmp_path):
     elsewhere |= {file.name for file in images.glob("learning-*.png")}  # make bench-learning
     drawn = {file.name for file in tmp_path.iterdir()}
     assert drawn == {file.name for file in images.glob("*.png")} - elsewhere
+
+
+def test_figures_and_axes_show_in_notebooks():
+    import pickle
+
+    from matplotlib.figure import Figure
+
+    model = instances.fuel_grid(3)
+    solution = solvent.solve(model)
+    axes = plot.policy(solution, (1, 1))
+    assert axes._repr_png_().startswith(b"\x89PNG")
+    assert axes.figure._repr_png_() == axes._repr_png_()
+    assert plot.policy_panels(solution)._repr_png_().startswith(b"\x89PNG")
+    # the user's own axes are theirs to show
+    own = Figure().add_subplot()
+    assert plot.policy(solution, (1, 1), ax=own) is own
+    assert not hasattr(own, "_repr_png_")
+    assert pickle.loads(pickle.dumps(axes)).get_title(loc="left") == axes.get_title(loc="left")

@@ -141,3 +141,12 @@ def test_policies_that_cannot_be_drawn(coin, monkeypatch):
     message = "heat_map: expected a policy that can be followed within 1e-09 seconds, found one with more nodes; "
     with pytest.raises(PolicyError, match=message):
         plot.heat_map(solvent.solve(coin))
+
+
+def test_a_long_legend_leaves_room_for_the_plot():
+    model = solvent.load_model(EXAMPLES / "delivery-van.yaml")
+    axes = plot.heat_map(solvent.solve(model))
+    assert len(axes.get_legend().get_texts()) == 14
+    axes.figure.draw_without_rendering()
+    assert axes.get_position().height > 0.6
+    assert axes.get_position().width > 0.4

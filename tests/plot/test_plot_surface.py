@@ -109,7 +109,7 @@ def test_more_than_two_resources():
     surface = solvent.frontier(roads(), ["hours", "fuel", "wear"])
     axes = surface.plot(at={"hours": 4}, budget=[4, 4])
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("budget of fuel", "budget of wear")
-    assert axes.get_title(loc="left") == "hours at most 4: optimal value by budgets"
+    assert axes.get_title(loc="left") == "hours at most 4: optimal value by budget"
     assert line_of(axes, "marked budgets") == [(4, 4)]
     part = surface.section(["fuel", "wear"], at={"hours": 4})
     hidden = np.ma.getmaskarray(mesh_of(axes).get_array()).reshape(part.T.shape)
@@ -126,7 +126,7 @@ def test_limits_that_are_kept_and_ignored_are_named():
     model = roads({"fuel": 5, "wear": 5, "hours": 4})
     assert (
         solvent.frontier(model, ["fuel", "wear"]).plot().get_title(loc="left")
-        == "hours at most 4: optimal value by budgets"
+        == "hours at most 4: optimal value by budget"
     )
     axes = solvent.frontier(model, ["fuel", "wear"], ignore_limits=True).plot()
     assert texts(axes)[-1] == "ignored limits, which policies can break: hours: at most 4"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -191,3 +192,30 @@ def test_ignored_limits_are_named():
     axes = plot.frontier(solvent.frontier(model, max_budget=9, ignore_limits=True))
     (caption,) = (text.get_text() for text in axes.texts if "ignored limits" in text.get_text())
     assert caption == "ignored limits, which policies can break: fuel: between 1 and 6"
+
+
+def test_titles_name_the_model_and_its_budget():
+    van = solvent.load_model(Path(__file__).parent.parent.parent / "examples" / "delivery-van.yaml")
+    titles = {
+        "delivery-van: optimal value by budget": solvent.frontier(van, max_budget=20).plot(),
+        "delivery-van: optimal value by what remains at the start": solvent.frontier(van, vary="remaining").plot(),
+        "delivery-van, fuel at most 30": plot.spending(van, solvent.solve(van).policy, episodes=50),
+        "delivery-van, fuel at most 12": plot.spending(van, solvent.solve(van, 12).policy, episodes=50),
+    }
+    for title, axes in titles.items():
+        assert axes.get_title(loc="left") == title
+    knapsack = instances.knapsack([3, 4], [2, 3], capacity=5)
+    fixed = solvent.frontier(instances.random(resources=2, cost_range=(0, 3), budget=9, seed=2), "r0").plot()
+    assert fixed.get_title(loc="left") == "random(5, 3, seed=2), r1 at most 9: optimal value by budget"
+    sizes = plot.layers(solvent.solve(knapsack, method="reduction"))
+    assert sizes.get_title(loc="left").startswith("knapsack, weight at most 5: ")
+
+
+def test_titles_of_hostile_and_long_names():
+    from solvent.plot.labels import title_text
+
+    long = title_text("a $name$ " + "x" * 90, {f"resource {i}": "at least -1" for i in range(9)}, "actions")
+    assert all(len(line) <= 84 for line in long.splitlines())
+    assert long.startswith(r"a \$name\$ xxx")
+    assert "…" in long
+    assert "−1" in long

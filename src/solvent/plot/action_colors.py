@@ -25,7 +25,7 @@ _TINTS = ((0.0, 1.0), (0.45, 1.0), (0.35, 0.0))
 #: Number of different styles.
 N_STYLES = len(CATEGORIES) * len(_HATCHES) * len(_TINTS)
 #: Most actions with an entry of the legend, and most rows of one of its columns.
-MOST_LISTED, _MOST_ROWS = 24, 13
+MOST_LISTED, MOST_ROWS = 24, 16
 #: Length of names in a legend of several columns.
 _LONGEST_IN_COLUMNS = 18
 #: The position that stands for all actions without an entry of their own, and their color.
@@ -109,7 +109,7 @@ class ActionScale:
         if action == OTHERS:
             return f"{self._n_others} others"
         name = self._names[action]
-        return plot_name(short_name(name, _LONGEST_IN_COLUMNS) if len(self) >= _MOST_ROWS else name)
+        return plot_name(short_name(name, _LONGEST_IN_COLUMNS) if len(self) >= MOST_ROWS else name)
 
     def draw(self, axes: Axes, corners_C: NDArray[Any], action_C: NDArray[np.int64]) -> None:
         """Draw cells, given their corners, shape (C, 4, 2), and their actions."""
@@ -128,7 +128,7 @@ class ActionScale:
     def legend(self, axes: Axes) -> None:
         """Put the legend to the right of the axes."""
         handles = self.handles()
-        legend_right(axes, columns=-(-len(handles) // _MOST_ROWS), handles=list(handles))
+        legend_right(axes, columns=-(-len(handles) // MOST_ROWS), handles=list(handles))
 
 
 def corners(left: Any, right: Any, low: Any, high: Any) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.lattice import AccountTicks
-from solvent.plot.action_colors import ActionScale, corners
+from solvent.plot.action_colors import MOST_LISTED, MOST_ROWS, ActionScale, corners
 from solvent.plot.decisions import AmountAxis, check_policy
 from solvent.plot.labels import choose_resource, plot_name, problem_text
 from solvent.plot.style import NOTHING, step_axis, styled_axes
@@ -27,8 +27,8 @@ from solvent.policy.until_violation import UntilViolationPolicy
 
 #: Most states that are drawn, and most seconds for following the policy.
 _MOST_STATES, _SECONDS = 40, 30.0
-#: Width of the figure, and heights of one state and of the rest, in inches.
-_WIDTH, _ROW, _REST = 6.4, 0.2, 1.4
+#: Width of the figure, and heights of one state, of one entry of the legend and of the rest, in inches.
+_WIDTH, _ROW, _ENTRY, _REST = 6.4, 0.2, 0.17, 1.2
 #: Share of a step that is drawn, so that cells which are divided among actions can be told apart.
 _GAP = 0.92
 #: Cells that are less likely than this are rounding errors.
@@ -120,8 +120,7 @@ def heat_map(
         when = "at any step" if step is None else f"at step {step}"
         raise PolicyError("heat_map", f"a policy that makes a decision {when}", "none")
     states, left_out = _chosen_states(visits)
-    size = (_WIDTH, _REST + _ROW * max(len(states), 5))
-    with styled_axes(ax, size) as axes:
+    with styled_axes(ax, (_WIDTH, _height(visits, states, show))) as axes:
         axes.set_facecolor(NOTHING)
         width = 1.0 if step is None else _cell_width(visits.x)
         if show == "action":
@@ -141,6 +140,15 @@ def heat_map(
         what = "actions" if show == "action" else "expected reward from there on"
         axes.set_title(problem_text(policy, what if step is None else f"{what} at step {step}"))
     return axes
+
+
+def _height(visits: _Visits, states: list[int], show: str) -> float:
+    """Return the height of the figure, in inches: there must be room for all states and for the legend beside them."""
+    height = _REST + _ROW * max(len(states), 5)
+    if show == "value":
+        return height
+    entries = min(len(np.unique(visits.action[np.isin(visits.state, states)])), MOST_LISTED) + 1
+    return max(height, _REST + _ENTRY * min(entries, MOST_ROWS))
 
 
 def _model_of(policy: NodeTable | MarkovPolicy, model: CMDP | None) -> CMDP:

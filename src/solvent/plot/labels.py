@@ -150,6 +150,11 @@ def axis_text(curve: Curve | Surface, name: str) -> str:
     return f"budget of {name}" if curve.vary == "budget" else f"{name} remaining at the start"
 
 
+def varied_text(curve: Curve | Surface) -> str:
+    """Return what varies, for a title."""
+    return "budget" if curve.vary == "budget" else "what remains at the start"
+
+
 def least_text(curve: Curve) -> str:
     """Return the words for the least feasible amount of a curve."""
     return "least budget" if curve.vary == "budget" else "least remaining"

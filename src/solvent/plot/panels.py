@@ -12,7 +12,7 @@ from solvent.errors import ModelError, PolicyError, quote
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.ends import first_states
-from solvent.plot.action_colors import ActionScale
+from solvent.plot.action_colors import MOST_ROWS, ActionScale
 from solvent.plot.decisions import AmountAxis, check_policy, draw_decisions, state_cells
 from solvent.plot.labels import choose_resource, plot_name, problem_text
 from solvent.plot.spent import spending
@@ -117,7 +117,7 @@ def policy_panels(
         for axes in panels[len(shown) :]:
             axes.set_axis_off()
         handles = scale.handles()
-        figure.legend(handles=handles, loc="outside right upper", ncols=-(-len(handles) // (13 * rows)))
+        figure.legend(handles=handles, loc="outside right upper", ncols=-(-len(handles) // (MOST_ROWS * rows)))
         figure.suptitle(problem_text(policy, "actions by state"), x=0.01, ha="left", fontsize=10)
     return figure
 

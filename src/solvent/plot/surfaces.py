@@ -19,7 +19,7 @@ from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
-from solvent.plot.labels import amount, axis_text, limit_texts, number, plot_name, title_text
+from solvent.plot.labels import amount, axis_text, limit_texts, number, plot_name, title_text, varied_text
 from solvent.plot.style import BLACK, BLUE, LEAST_BUDGET, MARGINAL, NOTHING, SKY, styled_axes
 from solvent.plot.value import draw_caption
 from solvent.solvers.surface import Surface
@@ -201,7 +201,7 @@ def _title(surface: Surface, fixed: dict[str, Any]) -> str:
         texts |= {name: Budget(each).text for name, each in amounts.items()}
     else:
         texts |= {name: f"with {amount(each)} remaining" for name, each in amounts.items()}
-    return title_text(surface.model.name, texts, "optimal value by budgets")
+    return title_text(surface.model.name, texts, f"optimal value by {varied_text(surface)}")
 
 
 def _draw_values(axes: Axes, x: _Side, y: _Side, drawn: NDArray[np.float64]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
-from solvent.plot.labels import amount, axis_text, least_text, limit_texts, number, plot_name, title_text
+from solvent.plot.labels import amount, axis_text, least_text, limit_texts, number, plot_name, title_text, varied_text
 from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
@@ -76,7 +76,9 @@ def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = No
             _draw_mark(axes, mark, worth)
         if curve.ignored_limits:
             draw_caption(axes, curve.ignored_limits)
-        axes.set_title(title_text(curve.model.name, limit_texts(curve.fixed_limits), "optimal value by budget"))
+        axes.set_title(
+            title_text(curve.model.name, limit_texts(curve.fixed_limits), f"optimal value by {varied_text(curve)}")
+        )
     return axes
 
 
