@@ -1,9 +1,9 @@
 """Sweeps of boxes on a Ray cluster: each part of the states is swept by an actor.
 
 At each step, an actor first sweeps the states that other parts need, whose actors take these values from Ray's object
-store while it goes on with all others. Runs of best rows go to files of the calling process,
-step by step. From time to time the values of all parts are written to files as well. If an actor or its machine is
-lost, new actors begin with these values, and the steps since then are swept again. The result is the same, bit for bit.
+store while it goes on with all others. Runs of best rows go to files of the calling process, step by step. From time to
+time the values of all parts are written to files as well. If an actor or its machine is lost, new actors begin with
+these values, and the steps since then are swept again. The result is the same, bit for bit.
 """
 
 from __future__ import annotations
