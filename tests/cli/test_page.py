@@ -62,6 +62,7 @@ def test_the_fields_of_json_are_those_on_the_page(van: Path, monkeypatch: pytest
         "verify": "delivery-van.yaml van.policy",
         "simulate": "delivery-van.yaml van.policy --episodes 10",
         "compare": "covering.yaml",
+        "report": "covering.yaml --episodes 10",
         "learn": "delivery-van.yaml --max-episodes 10",
         "convert": "delivery-van.yaml van.npz",
         "examples": "",

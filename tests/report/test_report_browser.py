@@ -274,6 +274,15 @@ def test_the_map_has_an_arrow_or_a_letter_for_each_decision(browser: Browser, pa
         browser.wait(lambda expected=expected: browser.script(signs) == expected)
 
 
+def test_the_map_follows_an_episode(browser: Browser, page: Callable[[str], Path]) -> None:
+    browser.open(page("robot"))
+    signs = "return [...document.querySelectorAll('#episode-map .mark-symbol path')].map((p) => p.outerHTML)"
+    (before,) = browser.script(signs)
+    browser.find("episode-next").click()
+    browser.wait(lambda: browser.script(signs) not in ([], [before]))
+    assert browser.messages() == []
+
+
 def test_everything_can_be_reached_with_the_keyboard(browser: Browser, page: Callable[[str], Path]) -> None:
     browser.open(page("delivery-van"))
     focused = "const it = document.activeElement; return [it.id || it.textContent, getComputedStyle(it).outlineStyle]"

@@ -282,11 +282,14 @@
   function showTable() {
     const plan = data.plans[shownPlan], table = plan.tables[plan.tables.length - 1];
     const names = table.resources.map((name) => `${name} remaining`);
+    const heads = ["step", "state", ...names, "action", ...(hasValues(table) ? ["value"] : [])];
     byId("plan-head").replaceChildren(
-      ...["step", "state", ...names, "action", "value"].map((text, i, all) =>
-        element("th", text, { scope: "col", ...(i === 0 || i === all.length - 1 ? { class: "number" } : {}) })));
+      ...heads.map((text) => element("th", text, { scope: "col", ...(text === "step" || text === "value" ? { class: "number" } : {}) })));
+    byId("plan-values").hidden = !hasValues(table);
     filterTable();
   }
+
+  const hasValues = (table) => table.rows.some((row) => row[row.length - 1] !== "");
 
   function filterTable() {
     const plan = data.plans[shownPlan], table = plan.tables[plan.tables.length - 1];
@@ -294,9 +297,9 @@
     let step = null;
     const at = words.indexOf("step");
     if (at >= 0 && /^\d+$/.test(words[at + 1] || "")) step = Number(words.splice(at, 2)[1]);
-    const found = [];
+    const found = [], valued = hasValues(table);
     for (const row of table.rows) {
-      const cells = [String(row[0]), data.states[row[1]], ...table.resources.map((_, d) => range(row[3 + 2 * d], row[4 + 2 * d])), data.actions[row[2]], row[row.length - 1]];
+      const cells = [String(row[0]), data.states[row[1]], ...table.resources.map((_, d) => range(row[3 + 2 * d], row[4 + 2 * d])), data.actions[row[2]], ...(valued ? [row[row.length - 1]] : [])];
       if (step !== null && row[0] !== step) continue;
       const text = cells.join(" \u0000 ").toLowerCase();
       if (words.every((word) => text.includes(word))) found.push(cells);
@@ -305,7 +308,7 @@
     byId("plan-rows").replaceChildren(
       ...shownRows.map((cells) => {
         const line = element("tr");
-        line.append(...cells.map((text, i) => element("td", text, i === 0 || i === cells.length - 1 ? { class: "number" } : {})));
+        line.append(...cells.map((text, i) => element("td", text, i === 0 || (valued && i === cells.length - 1) ? { class: "number" } : {})));
         return line;
       }));
     const more = found.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} shown` : "";
@@ -334,12 +337,17 @@
         cell.action = data.actions[row[2]];
         cell.range = d < 0 ? "any" : range(row[3 + 2 * d], row[4 + 2 * d]);
         cell.color = "var(--accent)";
-        const move = data.map.moves[`${state},${row[2]}`];
-        if (move) cell.angle = (Math.atan2(move[0], -move[1]) * 180) / Math.PI;
-        else { cell.letter = data.map.letters[row[2]] || "?"; cell.color = "var(--ink)"; }
+        sign(cell, state, row[2]);
       }
       return cell;
     });
+  }
+
+  // an arrow for a move, a letter for any other action
+  function sign(cell, state, action) {
+    const move = data.map.moves[`${state},${action}`];
+    if (move) cell.angle = (Math.atan2(move[0], -move[1]) * 180) / Math.PI;
+    else { cell.letter = data.map.letters[action] || "?"; cell.color = "var(--ink)"; }
   }
 
   function showMap() {
@@ -363,7 +371,6 @@
     legend("map-legend", [], [["↑", "move"], ...signs, ...places.map(([word, states]) => [word + ":", states.map((s) => data.states[s]).join(", ")])]);
     await draw("map-chart", data.specs.map, { cells: mapCells(-1) });
     showMap();
-    showHere();
   }
 
   // ---- spending ------------------------------------------------------------------------------
@@ -377,12 +384,28 @@
   // ---- sample episodes -----------------------------------------------------------------------
   const played = { episode: 0, step: 0, resource: 0 };
 
-  function showHere() {
-    if (!data.map || !data.episodes.length) return;
-    const steps = data.episodes[played.episode].steps;
-    const state = played.step < steps.length ? steps[played.step].state : steps.length ? steps[steps.length - 1].next : null;
-    const cell = data.map.cells.find(([s]) => s === state);
-    set("map-chart", { here: cell && document.activeElement && byId("player").contains(document.activeElement) ? [{ x0: cell[1] - 0.5, x1: cell[1] + 0.5, y0: cell[2] - 0.5, y1: cell[2] + 0.5 }] : [] });
+  // where the episode has been, where it is, and what is done there
+  function walkCells() {
+    const steps = data.episodes[played.episode].steps, at = played.step;
+    const seen = new Set(steps.slice(0, at).map((step) => step.state));
+    const now = at < steps.length ? steps[at].state : steps.length ? steps[steps.length - 1].next : null;
+    return data.map.cells.map(([state, x, y]) => {
+      const cell = { state: data.states[state], x, y, x0: x - 0.5, x1: x + 0.5, y0: y - 0.5, y1: y + 0.5, fill: seen.has(state) ? "var(--tint)" : "var(--empty)", color: "var(--mark)", angle: null, letter: null, step: "–", range: "–", action: "–" };
+      if (state === now && at < steps.length) {
+        const step = steps[at];
+        cell.step = at;
+        cell.action = data.actions[step.action];
+        cell.range = step.remaining.join(", ");
+        sign(cell, state, step.action);
+      }
+      return cell;
+    });
+  }
+
+  function hereCell() {
+    const steps = data.episodes[played.episode].steps, at = played.step;
+    const now = at < steps.length ? steps[at].state : steps.length ? steps[steps.length - 1].next : null;
+    return data.map.cells.filter(([state]) => state === now).map(([, x, y]) => ({ x0: x - 0.47, x1: x + 0.47, y0: y - 0.47, y1: y + 0.47 }));
   }
 
   function showEpisode(fresh) {
@@ -418,7 +441,7 @@
     byId("episode-last").disabled = byId("episode-next").disabled = at === steps.length;
     const spent = at === 0 ? episode.initial[played.resource] : steps[at - 1].x[played.resource];
     set("episode-chart", { marker: [{ h: at, s: spent }] });
-    showHere();
+    if (data.map) set("episode-map", { cells: walkCells(), here: hereCell() });
   }
 
   function pathOf(episode) {
@@ -462,6 +485,7 @@
         showEpisode(true);
       });
     if (data.specs.episode.length) await drawEpisode();
+    if (data.map) await draw("episode-map", data.specs.map, { cells: walkCells(), here: hereCell() });
     showEpisode(true);
   }
 

@@ -150,13 +150,14 @@ def _method_specs(contents: Contents) -> dict[str, Any]:
     over = [
         {"m": method, "v": chance, "text": share_text(chance), "c": color(safe, method == "this plan")}
         for method, _, chance, safe in found
+        if chance is not None
     ]
     earned = [
         {"m": method, "v": value, "text": rounded_text(value), "c": color(safe, method == "this plan")}
         for method, value, _, safe in found
     ]
     return {
-        "over": bars_chart(over, "How often it breaks a limit"),
+        "over": bars_chart(over, "How often it breaks a limit") if over else None,
         "earned": bars_chart(earned, "Expected reward"),
     }
 

@@ -28,6 +28,7 @@ METHODS = {
 }
 
 
+_VALUE_NOTE = "The value is the expected reward from there on, with six digits."
 #: Longest remark of a method that is shown beside its result.
 _LONGEST_NOTE = 60
 
@@ -353,7 +354,7 @@ def _plan(contents: Contents) -> Markup:
             "div", tag("h3", escape("As a table")), search,
             tag("div", body, class_="scroll tall", tabindex="0", role="region", aria_label="The plan as a table"),
             tag("p", class_="note", id="plan-note"),
-            paragraph("The value is the expected reward from there on, with six digits.", "note"), class_="box",
+            tag("p", escape(_VALUE_NOTE), class_="note", id="plan-values"), class_="box",
         )
     )  # fmt: skip
     return join(parts)
@@ -488,7 +489,7 @@ def _method_cells(row: ComparisonRow, compared: Comparison, contents: Contents) 
     if "chance" in row.method:
         what = what.replace("high probability", f"probability {100 * (1 - float(contents.settings.delta)):g} %")
     if row.feasible is None:
-        note = row.message or row.status.value.replace("_", " ")
+        note = _refusal(row, contents)
         cells = ["–", "–", *("–" for _ in names), "–"]
     else:
         excess = [_excess(name, row.expected_excess.get(name), names) for name in names]
@@ -500,6 +501,14 @@ def _method_cells(row: ComparisonRow, compared: Comparison, contents: Contents) 
         ]  # fmt: skip
     said = join([escape(what), tag("small", escape(note))]) if note else escape(what)
     return [escape(row.method), said, *(escape(cell) for cell in cells)]
+
+
+def _refusal(row: ComparisonRow, contents: Contents) -> str:
+    """Return why a method has no policy."""
+    if row.status is Status.REFUSED and contents.model.has_continuous_costs:
+        return "does not accept continuous costs"
+    text = shown(row.message or row.status.value.replace("_", " "))
+    return text if len(text) <= 2 * _LONGEST_NOTE else text[: 2 * _LONGEST_NOTE - 1] + "…"
 
 
 def _extreme(least: Fraction | None, most: Fraction | None, contents: Contents, name: str) -> str:
@@ -533,11 +542,13 @@ def _episodes(contents: Contents) -> Markup:
     resources = contents.limits.resources
     if len(resources) > 1:
         controls = join([controls, _choice("episode-resource", "Resource", [shown(name) for name in resources])])
-    chart = tag("div", class_="chart", id="episode-chart") if resources else Markup("")
+    charts = [tag("div", class_="chart", id="episode-chart")] if resources else []
+    if contents.map is not None:
+        charts.append(tag("div", class_="chart map", id="episode-map"))
     body = tag("table", tag("thead", tag("tr", id="episode-head")), tag("tbody", id="episode-rows"))
     parts.append(
         tag(
-            "div", controls, tag("p", class_="chosen", id="episode-text", aria_live="polite"), chart,
+            "div", controls, tag("p", class_="chosen", id="episode-text", aria_live="polite"), *charts,
             tag("div", body, class_="scroll tall", tabindex="0", role="region", aria_label="Steps of the episode"),
             class_="box", id="player", tabindex="0", role="group", aria_label="Episode player",
         )
