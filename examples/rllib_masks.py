@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
     register_env("within-budget", make)
     config = (
         PPOConfig()
