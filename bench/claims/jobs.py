@@ -24,7 +24,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 STEPS = {
     "knapsack": {"q": 200_000, "ppo": 40_960, "dqn": 40_000},
     "fuel grid": {"q": 10_000_000, "ppo": 204_800, "dqn": 40_000},
-    "delivery van": {"q": 40_000_000, "ppo": 204_800, "dqn": 40_000},
 }
 
 
@@ -41,8 +40,6 @@ class Size:
         Number of seeds of BPI-UCBVI by node, which plays millions of episodes.
     share : float
         Share of the training steps in `STEPS`.
-    problems : tuple of str
-        Problems of `cor: reduction`.
     levels : dict
         Levels of each sweep of `prop: complexity`.
     theory_levels : dict
@@ -53,18 +50,17 @@ class Size:
     seeds: int
     theory_seeds: int
     share: float
-    problems: tuple[str, ...]
     levels: dict[str, list[int]]
     theory_levels: dict[str, list[int]]
 
 
 _LEVELS = {"D": [2, 4, 8, 16], "H": [4, 8, 16, 32], "S": [2, 4, 8, 16], "A": [2, 4, 8, 16], "1/gamma": [1, 2, 4, 8]}
 FULL = Size(
-    "full", seeds=10, theory_seeds=3, share=1.0, problems=tuple(reduction.PROBLEMS), levels=_LEVELS,
+    "full", seeds=10, theory_seeds=3, share=1.0, levels=_LEVELS,
     theory_levels={**_LEVELS, "H": [4, 6, 8, 10], "A": [2, 4, 8, 12], "1/gamma": [1, 2, 4]},
 )  # fmt: skip
 QUICK = Size(
-    "quick", seeds=2, theory_seeds=1, share=0.05, problems=("fuel grid", "knapsack"),
+    "quick", seeds=2, theory_seeds=1, share=0.05,
     levels={"D": [2, 4, 8], "H": [4, 6, 8], "S": [2, 4, 8], "A": [2, 4, 8], "1/gamma": [1, 2, 4]},
     theory_levels={"D": [2, 4], "H": [4, 5], "S": [2, 4], "A": [2, 4], "1/gamma": [1, 2]},
 )  # fmt: skip
@@ -86,7 +82,7 @@ def all_jobs(size: Size) -> list[dict[str, Any]]:
             jobs.append(
                 {"kind": "complexity", "task": "family", "method": method, "seed": seed, "settings": {"levels": levels}}
             )
-    for task in size.problems:
+    for task in reduction.PROBLEMS:
         for seed in range(size.seeds):
             for method in reduction.LEARNERS:
                 steps = max(int(size.share * STEPS[task][method]), 1)

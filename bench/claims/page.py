@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import solvent
 from bench.claims import approximate, complexity, plot, reduction
 from bench.claims.jobs import SETTINGS, STEPS, Size, all_jobs
 from bench.claims.statistics import TINY, broken, exponent, interval, points_of
@@ -82,10 +84,9 @@ def _problem_table(records: list[Record]) -> str:
         "fuel grid": "`instances.fuel_grid(3)`: slippery moves, random fuel use, stations that refill",
         "knapsack": "`instances.paper(10, seed=1, budget=2, digits=2)`: one of the paper's hard instances, ten items "
         "to take or leave",
-        "delivery van": "`examples/delivery-van.yaml`: a tank that cannot be overfilled, rare large costs",
     }
     lines = ["| problem | | horizon | nodes | optimum |", "| --- | --- | ---: | ---: | ---: |"]
-    for task, (make, _) in reduction.PROBLEMS.items():
+    for task, make in reduction.PROBLEMS.items():
         found = _select(records, "reduction", task)
         size = f"{found[0]['nodes']:,} | {found[0]['optimum']:.4f}" if found else " | "
         lines.append(f"| {task} | {about[task]} | {make().horizon} | {size} |")
@@ -142,12 +143,24 @@ def _complexity_text(records: list[Record]) -> str:
         else "No exponent exceeds that of the bound with its whole interval."
     )
     return (
-        f"{verdict} Pooling shares counts between nodes that differ only in what was spent, and between steps. Mean "
-        f"number of episodes in the base problem: {played}. Seeds: "
+        f"{verdict} Pooling shares counts between nodes that differ only in what was spent, so nothing depends on $D$: "
+        f"the exponent is {_fitted(points_of(records, 'pooled', 'D'), 'episodes')}. Counts are shared between steps, "
+        f"too, as the problems are stationary. Mean number of episodes in the base problem: {played}. Seeds: "
         f"{', '.join(f'{title}, {count}' for title, count in seeds.items())}. "
         + (f"{unproved} runs ended before their gap was proved and are left out. " if unproved else "")
         + f"No episode exceeded the budget. The greatest true distance to the optimum in any run was {worst:.3f}."
     )
+
+
+def _log_exponent(size: Size) -> float:
+    """Return the exponent in D of log(K / delta), for the K rows on nodes of the first and the last level of D."""
+    levels = size.levels["D"]
+    logs = []
+    for level in (levels[0], levels[-1]):
+        sizes = complexity.level_sizes("D", level)
+        model = complexity.family(sizes["S"], sizes["A"], sizes["H"], sizes["D"], sizes["bits"])
+        logs.append(math.log(solvent.augment(model).n_rows / 0.05))
+    return math.log(logs[1] / logs[0]) / math.log(levels[-1] / levels[0])
 
 
 def planning_table(records: list[Record]) -> str:
@@ -228,7 +241,7 @@ def tables(records: list[Record]) -> str:
 def _settings_table(size: Size) -> str:
     lines = ["| learner | steps | settings |", "| --- | --- | --- |"]
     for method, title in reduction.LEARNERS.items():
-        steps = ", ".join(f"{int(size.share * STEPS[task][method]):,} ({task})" for task in size.problems)
+        steps = ", ".join(f"{int(size.share * STEPS[task][method]):,} ({task})" for task in reduction.PROBLEMS)
         lines.append(f"| {title} | {steps} | `{json.dumps(SETTINGS[method])}` |")
     return "\n".join(lines)
 
@@ -264,7 +277,8 @@ def text(records: list[Record], size: Size) -> str:
     return TEMPLATE.read_text(encoding="utf-8").format(
         status=_status(records, size), problems=_problem_table(records), reduction=reduction_table(records),
         reduction_text=_reduction_text(records), complexity=complexity_table(records),
-        complexity_text=_complexity_text(records), planning=planning_table(records),
+        complexity_text=_complexity_text(records), log_exponent=f"{_log_exponent(size):.2f}",
+        planning=planning_table(records),
         family=" ".join(doc.split("\n\n", 1)[1].split()), **shown, epsilon=epsilon,
         rounding=rounding_table(records), rounding_text=_rounding_text(records), settings=_settings_table(size),
         options=options, versions=_versions(records),

@@ -37,7 +37,7 @@ SWEEPS = {
 def reduction_figure(records: list[dict[str, Any]]) -> Figure:
     """Return a figure of the loss of each seed, as a share of the optimum, by problem and learner."""
     with style.look():
-        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+        figure = Figure(figsize=(7.6, 3.4), layout="constrained")
         panels = figure.subplots(1, len(reduction.PROBLEMS), sharey=True, squeeze=False)[0]
         for axes, task in zip(panels, reduction.PROBLEMS, strict=True):
             for place, method in enumerate(reduction.LEARNERS):

@@ -29,6 +29,8 @@ def exponent(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, floa
     """Return the exponent b of y = a x**b by least squares of logarithms, and the ends of its 95 % interval."""
     from scipy import stats
 
+    if len(set(y)) == 1:
+        return 0.0, 0.0, 0.0
     line = stats.linregress(np.log(x), np.log(y))
     half = float(stats.t.ppf(0.975, len(x) - 2)) * float(line.stderr)
     return float(line.slope), float(line.slope) - half, float(line.slope) + half
