@@ -5,7 +5,7 @@ A grid is easier to state by rules than row by row. `solvent convert` calls `mak
     solvent convert examples/robot.py:make_model robot.yaml
     solvent convert examples/robot.py:make_model large.yaml --set size=8 --set horizon=40 --set battery=20
 
-The first command writes `examples/robot.yaml`, whose comment says what the model shows.
+The first command writes the example `robot` of `solvent.examples`, whose comment says what the model shows.
 """
 
 from __future__ import annotations
