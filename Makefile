@@ -134,11 +134,11 @@ test-wheel: $(READY)
 	$(RUN) .ci/wheel.py
 
 # the same with every version of Python, as far as they are found: PYTHONS="python3.13 /opt/python3.14/bin/python3"
-PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
 test-pythons: $(READY)
 	$(RUN) -m hatchling build -t wheel -d dist/tested
 	@for python in $(PYTHONS); do \
-		if command -v $$python > /dev/null; then \
+		if $$python --version > /dev/null 2>&1; then \
 			$(RUN) .ci/wheel.py --wheel "$$(ls -t dist/tested/*.whl | head -1)" --python $$python || exit 1; \
 		else echo "$$python: not found, not tested"; fi; \
 	done

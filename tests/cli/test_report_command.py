@@ -100,7 +100,7 @@ def test_a_missing_extra_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     done = run("solvent report small.yaml")
     assert done.code == 2
-    assert "pip install 'solvent[report]'" in done.err
+    assert 'pip install "solvent[report]"' in done.err
     assert not list(small.glob("*.html"))
 
 

@@ -150,7 +150,7 @@ def test_other_episodes_are_counted_too() -> None:
     counts = solvent.EpisodeCounts.of(model, [[("away", "back", 2, 100, "home")]])
     assert counts.row_counts.sum() == counts.outcome_counts.sum() == 1
     assert repr(counts) == "EpisodeCounts(1 episodes, 1 steps, 2 rows, 1 outcomes recorded, 3 not recorded)"
-    van = solvent.load_model("examples/delivery-van.yaml")
+    van = solvent.examples.load("delivery-van")
     frame = solvent.simulate(van, solvent.solve(van).policy, 20, trajectories=20).trajectories.to_frame()
     counts = solvent.EpisodeCounts.of(van, frame)
     assert (counts.episodes, counts.steps) == (20, len(frame))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,7 +194,7 @@ def test_ignored_limits_are_named():
 
 
 def test_titles_name_the_model_and_its_budget():
-    van = solvent.load_model(Path(__file__).parent.parent.parent / "examples" / "delivery-van.yaml")
+    van = solvent.examples.load("delivery-van")
     titles = {
         "delivery-van: optimal value by budget": solvent.frontier(van, max_budget=20).plot(),
         "delivery-van: optimal value by what remains at the start": solvent.frontier(van, vary="remaining").plot(),

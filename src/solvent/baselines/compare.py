@@ -339,7 +339,7 @@ def compare(
         method that would need more gets status "limit".
     engine : {"local", "ray"}
         Where the methods run: in this process, one after the other, or on workers of a Ray cluster (`pip install
-        'solvent[ray]'`), all at once. The rows are the same, except for the times.
+        "solvent[ray]"`), all at once. The rows are the same, except for the times.
     address : str, optional
         Address of the cluster, as for `solve`.
     progress : bool, "log", ProgressSink or callable

@@ -13,7 +13,7 @@ def check_installed() -> None:
         import vl_convert  # noqa: F401
     except ImportError:
         raise SolventError(
-            "report: expected the package vl-convert-python, found no such package; pip install 'solvent[report]'"
+            'report: expected the package vl-convert-python, found no such package; pip install "solvent[report]"'
         ) from None
 
 
