@@ -12,7 +12,7 @@ import solvent
 from solvent import ModelError, PolicyError, instances, plot
 from solvent.plot import heat
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(solvent.examples.__file__).parent
 NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
