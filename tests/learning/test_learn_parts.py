@@ -34,15 +34,17 @@ def graph_of(model: CMDP) -> SafeGraph:
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())
 def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, stationary: bool) -> None:
     model = instances.random(4, 2, horizon=4, resources=resources, stationary=stationary, seed=seed)
-    graph = graph_of(model)
-    for row in range(graph.mdp.n_rows):
+    graph, merged = graph_of(model), solvent.augment(model)
+    assert np.array_equal(graph.mdp.node_spent_ND, merged.node_spent_ND)
+    assert np.array_equal(graph.mdp.row_action, merged.row_action)
+    for row in range(merged.n_rows):
         chances: dict[int, float] = {}
         entries = range(int(graph.entry_indptr[row]), int(graph.entry_indptr[row + 1]))
         first = int(model.outcome_indptr[graph.row_model[row]])
         for j, entry in enumerate(entries):
             node = int(graph.entry_next[entry])
             chances[node] = chances.get(node, 0.0) + float(model.probability[first + j])
-        found = graph.mdp.transitions[[row]]
+        found = merged.transitions[[row]]
         assert chances == pytest.approx(dict(zip(found.indices.tolist(), found.data.tolist(), strict=True)))
 
 
