@@ -74,9 +74,139 @@ def value_chart(values: BudgetValues) -> Spec:
         )
     mark: Spec = {"type": "line", "interpolate": "step-after", "color": "var(--accent)", "strokeWidth": 2.2}
     if not values.is_complete:
-        mark = {"type": "text", "fontSize": 10, "color": "var(--soft)", "limit": 60}
+        mark = {"type": "point", "filled": True, "size": 40, "color": "var(--accent)", "opacity": 1}
+    layers += [
+        {
+            "data": {"values": [{"x": here}]},
+            "mark": {"type": "rule", "color": "var(--soft)", "strokeDash": [4, 4]},
+            "encoding": {"x": x},
+        },
+        {"data": {"values": rows}, "mark": mark, "encoding": {"x": x, "y": y}},
+        {
+            "data": {"name": "marker"},
+            "mark": {"type": "rule", "color": "var(--mark)", "strokeWidth": 1.5},
+            "encoding": {"x": x},
+        },
+        {
+            "data": {"name": "marker"},
+            "transform": [{"filter": "isValid(datum.v)"}],
+            "mark": {"type": "point", "filled": True, "size": 110, "color": "var(--mark)", "opacity": 1},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    description = f"Best expected value against the {values.axis}"
+    return _chart(description, 260, layer=layers, datasets={"marker": []})
+
+
+def gain_chart(values: BudgetValues, extra: str) -> Spec:
+    """Return what a little more budget is worth, for each budget."""
+    rows = [
+        {"x": as_float(each.amount), "m": finite(each.marginal)}
+        for each in values.positions
+        if finite(each.marginal) is not None
+    ]
+    ends = [as_float(values.positions[place].amount) for place in (0, -1)]
+    x = _number("x", None, scale={"domain": ends, "nice": False, "zero": False}, axis={"labels": False, "ticks": False})
+    y = _number("m", f"gain of {extra} more", axis={"tickCount": 3})
+    layers = [
+        {
+            "data": {"values": rows},
+            "mark": {"type": "rule", "color": "var(--gain)", "strokeWidth": 3},
+            "encoding": {"x": x, "y": y, "y2": {"datum": 0}},
+        },
+        {
+            "data": {"name": "marker"},
+            "mark": {"type": "rule", "color": "var(--mark)", "strokeWidth": 1.5},
+            "encoding": {"x": x},
+        },
+    ]
+    return _chart(f"What {extra} more is worth, for each budget", 110, layer=layers, datasets={"marker": []})
+
+
+def plan_chart(resource: str, horizon: int) -> Spec:
+    """Return the actions in one state, by step and by what remains of a resource; the page fills in the cells."""
+    x = _number(
+        "x", "step", scale={"domain": [-0.5, horizon - 0.5], "nice": False}, axis={"tickMinStep": 1, "grid": False}
+    )
+    y = _number("y", f"{resource} remaining", scale={"zero": False, "nice": False}, axis={"tickCount": 6})
+    tooltip = [
+        {"field": "step", "title": "step"},
+        {"field": "range", "title": "remaining"},
+        {"field": "action", "title": "action"},
+        {"field": "value", "title": "value from there on"},
+    ]
+    layer = {
+        "data": {"name": "cells"},
+        "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 0.6},
+        "encoding": {
+            "x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"},
+            "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
+        },
+    }  # fmt: skip
+    return _chart(f"Action by step and by {resource} remaining", 320, **layer, datasets={"cells": []})
+
+
+def map_chart(width: int, height: int) -> Spec:
+    """Return the plan on a grid: arrows for moves, letters for other actions; the page fills in the cells."""
+    scale = {"nice": False, "zero": False}
+    cell = _NARROWEST_MAP / width
+    bare = {"labels": False, "ticks": False, "domain": False, "grid": False}
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "title": None,
+        "scale": {**scale, "domain": [-0.5, width - 0.5]},
+        "axis": bare,
+    }
+    y = {
+        "field": "y", "type": "quantitative", "title": None,
+        "scale": {**scale, "domain": [height - 0.5, -0.5]}, "axis": {**bare, "minExtent": 0},
+    }  # fmt: skip
+    edge = {"x": {**x, "field": "x0"}, "x2": {"field": "x1"}, "y": {**y, "field": "y0"}, "y2": {"field": "y1"}}
+    tooltip = [
+        {"field": "state", "title": "state"},
+        {"field": "step", "title": "step"},
+        {"field": "range", "title": "remaining"},
+        {"field": "action", "title": "action"},
+    ]
+    layers: list[Spec] = [
+        {
+            "data": {"name": "cells"},
+            "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 2, "cornerRadius": 4},
+            "encoding": {
+                **edge, "tooltip": tooltip,
+                "color": {"field": "fill", "type": "nominal", "scale": None, "legend": None},
+            },
+        },
+        {
+            "data": {"name": "here"},
+            "mark": {"type": "rect", "fill": None, "stroke": "var(--mark)", "strokeWidth": 3, "cornerRadius": 4},
+            "encoding": edge,
+        },
+        {
+            "data": {"name": "cells"},
+            "transform": [{"filter": "isValid(datum.angle)"}],
+            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": min(900, round((0.55 * cell) ** 2)), "opacity": 1},
+            "encoding": {
+                "x": x, "y": y, "angle": {"field": "angle", "type": "quantitative", "scale": None},
+                "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
+            },
+        },
+        {
+            "data": {"name": "cells"},
+            "transform": [{"filter": "isValid(datum.letter)"}],
+            "mark": {"type": "text", "fontSize": min(16, round(0.42 * cell)), "fontWeight": 700},
+            "encoding": {
+                "x": x, "y": y, "text": {"field": "letter"},
+                "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
+            },
+        },
+    ]  # fmt: skip
+    if width <= _MOST_LABELED:
+        names = {"x": {**x, "field": "x0"}, "y": {**y, "field": "y0"}, "text": {"field": "state"}}
+        small = {"type": "text", "fontSize": 10, "color": "var(--soft)", "limit": 60}
         corner = {"align": "left", "baseline": "top", "dx": 3, "dy": 3}
-        layers.append({"data": {"name": "cells"}, "mark": {**mark, **corner}, "encoding": names})
+        layers.append({"data": {"name": "cells"}, "mark": {**small, **corner}, "encoding": names})
     size = max(220, min(520, 78 * height))
     return _chart("Actions on the map", size, layer=layers, datasets={"cells": [], "here": []})
 
