@@ -150,6 +150,7 @@ def map_chart(width: int, height: int) -> Spec:
     """Return the plan on a grid: arrows for moves, letters for other actions; the page fills in the cells."""
     scale = {"nice": False, "zero": False}
     cell = _NARROWEST_MAP / width
+    arrow = min(900, round((0.55 * cell) ** 2))
     bare = {"labels": False, "ticks": False, "domain": False, "grid": False}
     x = {
         "field": "x",
@@ -186,7 +187,7 @@ def map_chart(width: int, height: int) -> Spec:
         {
             "data": {"name": "cells"},
             "transform": [{"filter": "isValid(datum.angle)"}],
-            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": min(900, round((0.55 * cell) ** 2)), "opacity": 1},
+            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": arrow, "opacity": 1},
             "encoding": {
                 "x": x, "y": y, "angle": {"field": "angle", "type": "quantitative", "scale": None},
                 "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
