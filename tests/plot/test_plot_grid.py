@@ -194,3 +194,27 @@ def test_what_is_refused():
     small = corridor(names, ["east", "south", "rest"], names[0])
     with pytest.raises(PolicyError, match="expected an action that is available, found 'south'"):
         plot.arrows(small, solvent.MarkovPolicy(small, blocked), step=0)
+
+
+def test_states_named_as_on_a_chessboard_are_cells() -> None:
+    b = solvent.CMDP.builder(horizon=2, start="b1", resources=["fuel"], budget={"fuel": 2})
+    b.add("b1", "north", outcomes=[(1, "b2", {"fuel": 1})])
+    b.add("b2", "west", reward=1, outcomes=[(1, "a2", {"fuel": 1})])
+    b.add("a2", "wait", outcomes=[(1, "a2", 0)])
+    model = b.build()
+    layout = grid_layout(model)
+    assert layout.lettered
+    places = {model.states[index]: place for index, place in layout.place.items()}
+    assert places == {"b1": (2, -1), "b2": (2, -2), "a2": (1, -2)}  # rows count downward
+    axes = plot.arrows(model, solvent.solve(model))
+    axes.figure.canvas.draw()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("letter of the state", "number of the state")
+    assert [label.get_text() for label in axes.get_xticklabels() if label.get_text()] == ["a", "b"]
+
+
+def test_numbered_states_are_not_cells() -> None:
+    b = solvent.CMDP.builder(horizon=1, start="s1", resources=[])
+    b.add("s1", "go", outcomes=[(1, "s2", {})])
+    b.add("s2", "go", outcomes=[(1, "s1", {})])
+    with pytest.raises(solvent.ModelError, match="arrows: expected states that are cells"):
+        grid_layout(b.build())

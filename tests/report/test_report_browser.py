@@ -348,6 +348,7 @@ def test_a_page_without_a_plan(browser: Browser, tmp_path: Path) -> None:
     solvent.solve(b.build(), budget={"fuel": 3}).report(tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert browser.text("budget-value") == "infeasible"
+    assert browser.text("plan-for") == "No plan keeps a budget of 3 fuel. Shown: the plan for a budget of 4 fuel."
     browser.find("budget-slider").send_keys(Keys.END)
     assert browser.text("budget-value") == "2"
     assert browser.messages() == []

@@ -21,6 +21,8 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 #: Lower quantile, upper quantile and opacity of each band.
 _BANDS = ((0.05, 0.95, 0.28), (0.25, 0.75, 0.5))
+#: Width of a map on a phone, in pixels, and the columns of the widest map whose cells have names.
+_NARROWEST_MAP, _MOST_LABELED = 340, 8
 _CONFIG: Spec = {
     "background": "transparent",
     "font": _FONT,
@@ -147,6 +149,8 @@ def plan_chart(resource: str, horizon: int) -> Spec:
 def map_chart(width: int, height: int) -> Spec:
     """Return the plan on a grid: arrows for moves, letters for other actions; the page fills in the cells."""
     scale = {"nice": False, "zero": False}
+    cell = _NARROWEST_MAP / width
+    arrow = min(900, round((0.55 * cell) ** 2))
     bare = {"labels": False, "ticks": False, "domain": False, "grid": False}
     x = {
         "field": "x",
@@ -183,7 +187,7 @@ def map_chart(width: int, height: int) -> Spec:
         {
             "data": {"name": "cells"},
             "transform": [{"filter": "isValid(datum.angle)"}],
-            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": 900, "opacity": 1},
+            "mark": {"type": "point", "shape": "arrow", "filled": True, "size": arrow, "opacity": 1},
             "encoding": {
                 "x": x, "y": y, "angle": {"field": "angle", "type": "quantitative", "scale": None},
                 "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
@@ -192,19 +196,18 @@ def map_chart(width: int, height: int) -> Spec:
         {
             "data": {"name": "cells"},
             "transform": [{"filter": "isValid(datum.letter)"}],
-            "mark": {"type": "text", "fontSize": 16, "fontWeight": 700},
+            "mark": {"type": "text", "fontSize": min(16, round(0.42 * cell)), "fontWeight": 700},
             "encoding": {
                 "x": x, "y": y, "text": {"field": "letter"},
                 "color": {"field": "color", "type": "nominal", "scale": None, "legend": None}, "tooltip": tooltip,
             },
         },
-        {
-            "data": {"name": "cells"},
-            "mark": {"type": "text", "fontSize": 10, "color": "var(--soft)", "align": "left", "baseline": "top",
-                     "dx": 3, "dy": 3, "limit": 60},
-            "encoding": {"x": {**x, "field": "x0"}, "y": {**y, "field": "y0"}, "text": {"field": "state"}},
-        },
     ]  # fmt: skip
+    if width <= _MOST_LABELED:
+        names = {"x": {**x, "field": "x0"}, "y": {**y, "field": "y0"}, "text": {"field": "state"}}
+        small = {"type": "text", "fontSize": 10, "color": "var(--soft)", "limit": 60}
+        corner = {"align": "left", "baseline": "top", "dx": 3, "dy": 3}
+        layers.append({"data": {"name": "cells"}, "mark": {**small, **corner}, "encoding": names})
     size = max(220, min(520, 78 * height))
     return _chart("Actions on the map", size, layer=layers, datasets={"cells": [], "here": []})
 

@@ -133,7 +133,7 @@ def _plans(found: Contents, clock: Clock) -> None:
         found.plans.append(plan_of(policy, found.names))
         found.counting = counting_note(policy)
         rows = found.plans[0].rows
-    missing = 0
+    missing, late = 0, False
     for values in found.values:
         if not isinstance(values, BudgetValues):
             continue
@@ -143,14 +143,15 @@ def _plans(found: Contents, clock: Clock) -> None:
         waiting = [each for each in values.positions if each.value > float("-inf") and each.plan is None]
         for each in sorted(waiting, key=lambda position: abs(position.amount - here.amount)):
             if clock.is_over or rows >= MOST_ROWS_OF_ALL:
-                missing += 1
+                missing, late = missing + 1, clock.is_over
                 continue
             found.settings.sink.report("plans of other budgets", len(found.plans), len(waiting), {}, "budget")
             plan = plan_of(values.policy_at(each.amount), found.names, along=values.resource)
             each.plan, rows = len(found.plans), rows + plan.rows
             found.plans.append(plan)
     if missing:
-        found.values_note = f"Plans of {missing:,} other budgets are left out to keep this page small."
+        why = "because the time for them was over" if late else "to keep this page small"
+        found.values_note = f"Plans of {missing:,} other budgets are left out, {why}."
 
 
 def _compare(found: Contents, clock: Clock) -> Comparison:

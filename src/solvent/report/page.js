@@ -145,18 +145,27 @@
     return null;
   }
 
+  // the position with a plan that is closest to the chosen one
+  function nearest(curve) {
+    const places = curve.positions.map((place, i) => [Math.abs(i - chosen.position), place]).filter(([, place]) => place.plan !== null);
+    return places.length ? places.reduce((best, each) => (each[0] < best[0] ? each : best))[1] : null;
+  }
+
   function showPlan() {
     if (!byId("plan")) return;
     const found = currentPlan(), curve = data.curves[chosen.curve], here = position();
-    let index = found;
-    if (index === null) index = shownPlan === null ? 0 : shownPlan;
+    let index = found === null ? 0 : found;
     let text = "The plan of the solution.";
     if (curve && here) {
-      const what = curve.moved ? `all limits of ${curve.resource} changed by ${here.text}` : `a budget of ${here.text} ${curve.resource}`;
-      const own = chosen.position === curve.marked;
+      const at = (place) => (curve.moved ? `all limits of ${curve.resource} changed by ${place.text}` : `a budget of ${place.text} ${curve.resource}`);
+      const own = chosen.position === curve.marked, what = at(here);
       if (found !== null) text = own ? `Shown: the plan for ${curve.moved ? "the limits as they are" : what}.` : `Shown: the plan for ${what}, as chosen above.`;
-      else if (own) text = "Shown: the plan of the solution.";
-      else { index = 0; text = `There is no plan on this page for ${what}. Shown: the plan of the solution.`; }
+      else {
+        const why = here.value === null ? `No plan keeps ${what}.` : own ? "" : `There is no plan on this page for ${what}.`;
+        const other = data.own ? null : nearest(curve);
+        if (other) index = other.plan;
+        text = `${why} Shown: the plan ${other ? `for ${at(other)}` : "of the solution"}.`.trim();
+      }
     }
     byId("plan-for").textContent = text;
     if (index === shownPlan) return;

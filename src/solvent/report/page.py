@@ -116,6 +116,7 @@ def page_data(contents: Contents) -> dict[str, Any]:
         "limited": [shown(name) for name in limits.resources],
         "curves": [{**each.to_data(), "note": each.note} for each in values],
         "plans": [plan.to_data() for plan in contents.plans],
+        "own": contents.has_policy,
         "starting": starting,
         "map": contents.map,
         "episodes": contents.episodes,

@@ -42,7 +42,7 @@ def listed(names: Sequence[Hashable]) -> str:
 
     Examples
     --------
-    >>> listed(["a", "b"]), listed(range(30))[-26:]
+    >>> listed(["a", "b"]), listed(range(30))[-27:]
     ('a, b', '21, 22, 23 and 6 more of 30')
     """
     more = f" and {len(names) - _MOST_NAMED:,} more of {len(names):,}" if len(names) > _MOST_NAMED else ""
