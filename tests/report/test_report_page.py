@@ -255,6 +255,16 @@ def test_a_relaxed_policy_is_marked(tmp_path: Path) -> None:
     assert "rounded " in page.text
 
 
+def test_the_plan_at_the_own_budget_is_that_of_the_solution(tmp_path: Path) -> None:
+    model = solvent.instances.paper(8, seed=2, budget=3)
+    solution = solvent.solve(model, approximation="relative", epsilon=0.2)
+    page = report(solution, tmp_path, time_limit=5)
+    (shown,) = page.data["curves"]
+    assert shown["positions"][shown["marked"]]["plan"] == 0
+    assert len(page.data["plans"][0]["tables"][0]["rows"]) == len(solution.policy.table())
+    assert "The values are exact optima." in page.text
+
+
 def test_continuous_costs_have_no_curve(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=2, start="s", resources=["fuel"], budget={"fuel": 3})
     b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": solvent.distribution("uniform", low=1, high=2)})])

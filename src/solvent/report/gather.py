@@ -134,11 +134,12 @@ def _plans(found: Contents, clock: Clock) -> None:
         found.counting = counting_note(policy)
         rows = found.plans[0].rows
     missing, late = 0, False
+    has_curve = any(isinstance(values, BudgetValues) for values in found.values)
     for values in found.values:
         if not isinstance(values, BudgetValues):
             continue
         here = values.positions[values.marked]
-        if found.has_policy and found.solution.status is Status.OPTIMAL:
+        if found.has_policy:
             here.plan = 0
         waiting = [each for each in values.positions if each.value > float("-inf") and each.plan is None]
         for each in sorted(waiting, key=lambda position: abs(position.amount - here.amount)):
@@ -149,9 +150,13 @@ def _plans(found: Contents, clock: Clock) -> None:
             plan = plan_of(values.policy_at(each.amount), found.names, along=values.resource)
             each.plan, rows = len(found.plans), rows + plan.rows
             found.plans.append(plan)
+    notes = []
+    if found.has_policy and found.solution.status is not Status.OPTIMAL and has_curve:
+        notes.append("The values are exact optima. At its own budget, the plan shown is that of the solution.")
     if missing:
         why = "because the time for them was over" if late else "to keep this page small"
-        found.values_note = f"Plans of {missing:,} other budgets are left out, {why}."
+        notes.append(f"Plans of {missing:,} other budgets are left out, {why}.")
+    found.values_note = " ".join(notes)
 
 
 def _compare(found: Contents, clock: Clock) -> Comparison:
