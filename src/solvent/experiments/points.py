@@ -46,7 +46,7 @@ def count(model: CMDP) -> Points:
     >>> count(instances.knapsack([60, 100, 120], [10, 20, 30]))
     Points(points=7, total=13)
     """
-    cost = np.ascontiguousarray(model.cost[0].ticks, np.int64)
+    cost = np.array(model.cost[0].ticks, np.int64)  # not read-only, for which kernels would be compiled once more
     most = max(0, settled_need(model, cost, ResourceMonitor()))
     resource = SingleResource(cost, np.zeros(model.horizon, np.int64))
     found = build(FrontierBounds(model, resource, ResourceMonitor(), None, most), ResourceMonitor())
