@@ -418,17 +418,14 @@ def _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, value_N)
     if key == ranges.free_key:
         extreme, random = 0.0, False
     most = ranges.cap_H[step] if sign > 0.0 else -ranges.floor_H[step]
-    if not known and estimates.count_K[key] == 0:  # only certain bounds apply
-        return sign * most
     furthest = best = -np.inf  # values after the outcomes, and rewards plus values
     shift = mean = square = 0.0  # moments of the distance from the worth of the first outcome
     for e in range(entry, end):
-        o = outcome + (e - entry)
+        o, value = outcome + (e - entry), value_N[np.uint64(graph.entry_next[e])]
         share = estimates.share_O[o]
+        furthest = _larger(sign * value, furthest)
         if not (known or share > 0.0):
             continue
-        value = value_N[np.uint64(graph.entry_next[e])]
-        furthest = _larger(sign * value, furthest)
         worth = value
         if not random:
             worth += estimates.reward_O[o] if by_row or share > 0.0 else extreme
@@ -440,7 +437,7 @@ def _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, value_N)
         square += share * distance * distance
     if known:
         most = _smaller(sign * extreme + furthest, most)
-    if estimates.count_K[key] == 0:
+    if estimates.count_K[key] == 0:  # only certain bounds apply
         return sign * most
     if not known and scale >= 1.0:  # exploring ignores outcomes that were never seen
         later = ranges.cap_H[step + one] if sign > 0.0 else -ranges.floor_H[step + one]
