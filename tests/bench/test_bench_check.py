@@ -140,6 +140,7 @@ def test_evaluations_are_known_where_they_are_needed():
     assert set(limit.counts()) == set(limit.RATED) >= set(targets.SWEEPS)
 
 
+@pytest.mark.slow
 def test_growth_and_rates():
     lines = list(
         limit.growth([limit.Sweep("steps H", "1", (2, 4), lambda x: workloads.random_model(x, 3, 2, 2, 1, 5))], 0.0)

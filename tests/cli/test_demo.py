@@ -79,6 +79,7 @@ def test_the_suggested_commands_work(empty: Path) -> None:
     assert [run(line).code for line in lines] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_it_may_be_run_twice(empty: Path) -> None:
     assert run("solvent demo --quiet").code == 0
     again = run("solvent demo --json")

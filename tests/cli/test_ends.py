@@ -272,6 +272,7 @@ def test_an_answer_that_cannot_be_printed(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_terminals_that_know_only_ascii(van: Path) -> None:
     done = program(
         "solvent frontier delivery-van.yaml --max-budget 20; solvent simulate delivery-van.yaml van.policy -n 10",

@@ -65,6 +65,7 @@ def test_checked_and_unchecked_kernels_are_cached_separately(probe):
     assert probe(REACH, NUMBA_BOUNDSCHECK="0") == "unchecked 0"
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_again_when_another_has_changed(probe):
     """It may contain the other, which is not a part of Numba's key of a cached kernel."""
     call = "print(double(21), len(compiled_kernels()))"

@@ -128,6 +128,7 @@ def test_a_folder_that_cannot_be_written_is_survived(tmp_path):
     assert not list(tmp_path.rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_kernels_are_cached_where_there_is_a_place(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "solvent", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "solvent" / "solvers" / "probe.py").write_text(PROBE)

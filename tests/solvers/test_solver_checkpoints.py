@@ -237,6 +237,7 @@ def test_layers_that_are_given_up_for_boxes(tmp_path: Path, monkeypatch: pytest.
     assert ("grid", "layers") in chosen
 
 
+@pytest.mark.slow
 def test_discounted_models(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(discount="0.5", start=0, resources=["r"])
     b.add(0, "go", reward=1, outcomes=[(0.5, 0, 1), (0.5, 1, "1/3")])
