@@ -157,15 +157,14 @@ def _proof(contents: Contents) -> Markup:
     solution, limits, verified = contents.solution, contents.limits, contents.verified
     checked = verified if isinstance(verified, VerifyReport) else None
     nothing = "–"
+    low, high = value_text(solution.value_lower), value_text(solution.value_upper)
+    if not math.isfinite(solution.value_lower):
+        optimum = f"at most {high}"
+    else:
+        optimum = low if low == high else f"from {low} to {high}"
     rows: list[tuple[str, str, str]] = [
         ("expected reward", value_text(solution.value), value_text(checked.value) if checked else nothing),
-        (
-            "the optimum",
-            f"at most {value_text(solution.value_upper)}"
-            if not math.isfinite(solution.value_lower)
-            else f"from {value_text(solution.value_lower)} to {value_text(solution.value_upper)}",
-            nothing,
-        ),
+        ("the optimum", optimum, nothing),
     ]
     if math.isfinite(solution.gap):
         rows.append(
