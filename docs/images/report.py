@@ -14,7 +14,6 @@ from selenium.webdriver.chrome.service import Service
 import solvent
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent.parent / "examples"
 #: Size of the picture, in pixels of the page.
 WIDTH, HEIGHT = 1120, 1490
 OPTIONS = (
@@ -48,7 +47,7 @@ def main(folder: Path) -> None:
     """Write the picture of the van's report."""
     with tempfile.TemporaryDirectory() as work:
         page = Path(work) / "van.html"
-        solvent.solve(solvent.load_model(EXAMPLES / "delivery-van.yaml")).report(page)
+        solvent.solve(solvent.examples.load("delivery-van")).report(page)
         (folder / "van-report.png").write_bytes(picture(page, str(Path(work) / "profile")))
 
 

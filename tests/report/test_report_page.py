@@ -48,9 +48,9 @@ def test_the_answer_and_its_proof_are_the_computed_figures(tmp_path: Path) -> No
     solution = solvent.solve(model)
     checked = solvent.verify(model, solution)
     page = report(solution, tmp_path)
-    value = repr(solution.value).removesuffix(".0")
+    value = f"{solution.value:.10g}"
     assert "Optimal This plan never exceeds the budget" in page.text
-    assert f"expected reward {value} {repr(checked.value).removesuffix('.0')}" in page.text
+    assert f"expected reward {value} {checked.value:.10g}" in page.text
     assert f"most fuel ever spent (at most 3) {solution.worst_spent['fuel']} {checked.worst_spent['fuel']}" in page.text
     assert "probability of breaking a limit – 0" in page.text
     assert "never exceeds the budget – yes" in page.text
@@ -407,9 +407,17 @@ def test_the_library_is_whole(with_library: None) -> None:
     assert 400_000 < len(script) < 2_000_000
 
 
+def test_a_missing_folder_is_found_before_anything_is_computed(tmp_path: Path) -> None:
+    solution = solvent.solve(trips())
+    with pytest.raises(solvent.ModelError, match=r"expected a place that can be written, found no folder .*missing"):
+        solution.report(tmp_path / "missing" / "page.html")
+    with pytest.raises(solvent.ModelError, match="found a folder; add a file name"):
+        solution.report(tmp_path)
+
+
 def test_the_extra_is_named_if_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    message = r"report: expected the package vl-convert-python, found no such package; pip install 'solvent\[report\]'"
+    message = r'report: expected the package vl-convert-python, found no such package; pip install "solvent\[report\]"'
     with pytest.raises(solvent.SolventError, match=message):
         solvent.solve(trips()).report(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

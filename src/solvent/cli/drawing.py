@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from solvent.cli.completion import PLOT_KINDS
 from solvent.cli.outputs import PLOT_SUFFIXES, Output, plan_output
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, did_you_mean, quote
 
 if TYPE_CHECKING:
     from solvent.model.cmdp import CMDP
@@ -87,12 +87,15 @@ def plan_drawing(plot: str | None, default: str, inputs: tuple[Path, ...]) -> Dr
     Raises
     ------
     ModelError
-        If the file cannot be written, or there is a kind without a file.
+        If the file cannot be written, there is a kind without a file, or a kind is misspelled.
     """
     if plot is None:
         return None
     kind, separator, file = plot.partition("=")
     if kind not in PLOT_KINDS:
+        meant = did_you_mean(kind, PLOT_KINDS) if separator and kind.isalpha() else ""
+        if meant:
+            raise ModelError(f"--plot {plot}", f"one of {', '.join(PLOT_KINDS)}", quote(kind), meant)
         kind, file = default, plot
     elif not separator or not file:
         raise ModelError("--plot", f"{kind}=FILE", quote(plot), f"write --plot {kind}={kind}.png")

@@ -99,7 +99,7 @@ def table(
 
     def cell(column: int, content: Markup) -> Markup:
         if not column:
-            return tag("th", content, scope="row", class_=style(column))
+            return tag("th", content, scope="row", class_=style(column), data_label=headings[column])
         empty = "yes" if content in ("", "–") else None
         return tag("td", content, class_=style(column), data_label=headings[column], data_empty=empty)
 

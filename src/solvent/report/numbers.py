@@ -1,4 +1,4 @@
-"""Numbers as the page shows them: amounts exactly, values with all their digits or with a stated number of them."""
+"""Numbers as the page shows them: amounts exactly, values with a stated number of digits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from solvent.model.amounts import short_amount
 
 
 def value_text(value: float) -> str:
-    """Return a value with all its digits.
+    """Return a value with ten digits.
 
     Examples
     --------
     >>> value_text(72.0), value_text(0.1 + 0.2), value_text(-math.inf)
-    ('72', '0.30000000000000004', 'none')
+    ('72', '0.3', 'none')
     """
     if not math.isfinite(value):
         return "none" if value < 0 else "unbounded"
-    return repr(float(value)).removesuffix(".0")
+    return f"{value:.10g}"
 
 
 def rounded_text(value: float | None, digits: int = 6) -> str:

@@ -9,7 +9,7 @@
   const ANY = "any";
   const views = {};
 
-  const number = (value) => (value === null ? "none" : String(value));
+  const number = (value) => (value === null ? "none" : String(Number(value.toPrecision(10))));
   const amount = (index) => data.amounts[index][0];
   const size = (index) => (index === OPEN ? null : data.amounts[index][1]);
 

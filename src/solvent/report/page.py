@@ -178,8 +178,8 @@ def _made(contents: Contents, when: datetime) -> Markup:
         ("charts", library_text()),
     ]
     note = (
-        "Amounts and limits are exact: 1/3 is a third. Values are floating-point numbers and are shown with all their "
-        "digits, except in tables and beside bars, which have six. Steps are counted from 0. This file contains "
+        "Amounts and limits are exact: 1/3 is a third. Values are floating-point numbers and are shown with ten "
+        "digits, in long tables and beside bars with six. Steps are counted from 0. This file contains "
         "everything it needs and sends nothing anywhere."
     )
     shown_facts = facts([(name, escape(text)) for name, text in pairs], wide="fingerprint of the model")

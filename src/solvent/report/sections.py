@@ -157,15 +157,14 @@ def _proof(contents: Contents) -> Markup:
     solution, limits, verified = contents.solution, contents.limits, contents.verified
     checked = verified if isinstance(verified, VerifyReport) else None
     nothing = "–"
+    low, high = value_text(solution.value_lower), value_text(solution.value_upper)
+    if not math.isfinite(solution.value_lower):
+        optimum = f"at most {high}"
+    else:
+        optimum = low if low == high else f"from {low} to {high}"
     rows: list[tuple[str, str, str]] = [
         ("expected reward", value_text(solution.value), value_text(checked.value) if checked else nothing),
-        (
-            "the optimum",
-            f"at most {value_text(solution.value_upper)}"
-            if not math.isfinite(solution.value_lower)
-            else f"from {value_text(solution.value_lower)} to {value_text(solution.value_upper)}",
-            nothing,
-        ),
+        ("the optimum", optimum, nothing),
     ]
     if math.isfinite(solution.gap):
         rows.append(
@@ -240,18 +239,14 @@ def _history(witness: Witness) -> Markup:
 
 
 def _budget(contents: Contents) -> Markup:
-    parts = [
-        paragraph(
-            "How much would be earned with more or less? Move the slider: the mark, the values and the plan below "
-            "follow."
-        ),
-    ]
+    follow = "the mark, the values and the plan below follow" if contents.plans else "the mark and the values follow"
+    parts = [paragraph(f"How much would be earned with more or less? Move the slider: {follow}.")]
     found = [each for each in contents.values if isinstance(each, BudgetValues)]
     missing = [each for each in contents.values if isinstance(each, NoValues)]
     if found:
         if len(found) > 1:
             parts.append(_choice("curve-resource", "Resource", [shown(each.resource) for each in found]))
-        parts.append(_slider_box())
+        parts.append(_slider_box("budget of the plan" if contents.solution.status.has_policy else "given budget"))
         parts.append(tag("p", class_="note", id="curve-note"))
         if contents.values_note:
             parts.append(paragraph(contents.values_note, "note"))
@@ -263,12 +258,13 @@ def _budget(contents: Contents) -> Markup:
     return join(parts)
 
 
-def _slider_box() -> Markup:
+def _slider_box(own: str) -> Markup:
+    """Return the slider, its values and the charts; `own` is what the budget of the solution is called."""
     slider = tag(
         "div",
         tag("label", escape("Budget"), for_="budget-slider", id="budget-label"),
         Markup('<input type="range" id="budget-slider" min="0" max="0" step="1" value="0">'),
-        tag("button", escape("Back to the budget of the plan"), type="button", id="budget-reset"),
+        tag("button", escape(f"Back to the {own}"), type="button", id="budget-reset"),
         class_="slider",
     )
     readout = tag(
@@ -290,7 +286,7 @@ def _slider_box() -> Markup:
         [
             ("line accent", "best expected value"),
             ("line mark", "chosen budget"),
-            ("line dashed", "budget of the plan"),
+            ("line dashed", own),
             ("line gain", "gain of a little more"),
         ]
     )
@@ -323,6 +319,9 @@ def _plan(contents: Contents) -> Markup:
     if contents.map is not None:
         parts.append(_map_box(contents))
     if contents.limits.resources:
+        colors = "Where there is no color, the plan never gets there or the episode is over."
+        if len(contents.limits.resources) > 1:
+            colors += " Where there are several side by side, the action depends on the other amounts."
         controls = tag(
             "div",
             _choice("plan-state", "State", []),
@@ -334,7 +333,7 @@ def _plan(contents: Contents) -> Markup:
             tag(
                 "div", tag("h3", escape("In one state")), controls, tag("div", class_="chart", id="plan-chart"),
                 tag("ul", class_="legend", id="plan-legend"),
-                paragraph("Where there is no color, the plan never gets there or the episode is over.", "note"),
+                paragraph(colors, "note"),
                 class_="box",
             )
         )  # fmt: skip
@@ -386,7 +385,7 @@ def _spending(contents: Contents) -> Markup:
     if isinstance(simulated, str):
         said = [paragraph(simulated, "warning")]
     else:
-        error = "" if math.isnan(simulated.standard_error) else f" ± {simulated.standard_error:.2g}"
+        error = "" if math.isnan(simulated.standard_error) else f" ± {simulated.standard_error:.2g} (standard error)"
         times = f"{simulated.violations:,} of {simulated.episodes:,} simulated episodes broke a limit"
         cut = f" The simulation was stopped early: {simulated.stopped}." if simulated.stopped else ""
         said = [

@@ -35,12 +35,22 @@ def write_report(
 ) -> None:
     """Write the report of a solution; see `Solution.report`."""
     check_installed()
+    _check_place(Path(path))
     with open_progress(progress, "making the report") as sink:
         opened = replace(settings, sink=sink)
         contents = gather(model, limits, solution, opened)
         with opened.part("writing"):
             text = page(contents)
             write_atomically(Path(path), text.encode())
+
+
+def _check_place(path: Path) -> None:
+    """Raise a `ModelError` if the folder of the page does not exist, before anything is computed."""
+    expected = "a place that can be written"
+    if path.is_dir():
+        raise ModelError(str(path), expected, "a folder", "add a file name")
+    if not path.parent.is_dir():
+        raise ModelError(str(path), expected, f"no folder {quote(str(path.parent))}", "create the folder first")
 
 
 def read_settings(
