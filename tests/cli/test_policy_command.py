@@ -159,7 +159,10 @@ def test_plots_of_a_policy(robot: Path, kind: str) -> None:
     [
         ("--plot policy", "--plot|policy=FILE|'policy'|write --plot policy=policy.png"),
         ("--plot states=", "--plot|states=FILE|'states='|write --plot states=states.png"),
-        ("--plot polcy=x.png", "--plot polcy=x.png|one of spending, policy, states, value|'polcy'|did you mean 'policy'?"),
+        (
+            "--plot polcy=x.png",
+            "--plot polcy=x.png|one of spending, policy, states, value|'polcy'|did you mean 'policy'?",
+        ),
         ("--plot value=x.gif", "--plot x.gif|a name ending in .png, .svg or .pdf|'.gif'"),
         ("--plot plan=x.png --csv plan=x.png", "--plot plan=x.png|a different file|the same as --csv"),
         ("--plot x.png --explain --step 0 --state a1", "--plot|no --explain with it|--explain"),
