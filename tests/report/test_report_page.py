@@ -316,6 +316,16 @@ def test_costs_without_a_common_unit_have_no_curve(options: dict[str, Any], uppe
     assert "There are no values of other budgets: exact values need a common unit" in page.text
 
 
+@pytest.mark.parametrize("budget", [20, 1, Fraction(1, 2)])
+@pytest.mark.parametrize("unit", [Fraction(10**310), Fraction(1, 10**330)], ids=["large", "small"])
+def test_amounts_beyond_floats(unit: Fraction, budget: Any, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["fuel"], budget={"fuel": budget * unit})
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": unit})])
+    solution = solvent.solve(b.build())
+    page = report(solution, tmp_path)
+    assert solution.status.has_policy == (budget == 20) == bool(page.data["episodes"])
+
+
 def test_a_model_without_limits(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=2, start="s", resources=[])
     b.add("s", "go", reward=1, outcomes=[(1, "s", {})])
