@@ -184,6 +184,8 @@ def test_outcomes_that_the_model_lacks_are_refused() -> None:
     )
     with pytest.raises(ModelError, match="^" + re.escape(message)):
         solvent.EpisodeCounts.of(model, [[("home", "go", 3, 0, "away")]])
+    with pytest.raises(ModelError, match=r"^episode 0, step 0, reward: expected a finite number, found nan"):
+        solvent.EpisodeCounts.of(model, [[("home", "go", 1, float("nan"), "away")]])
     with pytest.raises(ModelError, match=r"^model: expected a CMDP, found 3"):
         solvent.EpisodeCounts.of(3, LOG)
     builder = solvent.CMDP.builder(horizon=1, start="a", resources=["cost"])

@@ -275,6 +275,57 @@ def test_continuous_costs_have_no_curve(tmp_path: Path) -> None:
     assert page.data["plans"]
 
 
+def test_an_episode_that_begins_in_a_terminal_state_earns_its_end_reward(tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(
+        horizon=2, start={"done": 0.5, "on": 0.5}, states=["done", "on"], resources=["fuel"], budget=2,
+        end_reward={"done": 3, "on": 1},
+    )  # fmt: skip
+    b.add("on", "go", reward=2, outcomes=[(1, "on", {"fuel": 1})])
+    page = report(solvent.solve(b.build()), tmp_path, trajectories=20)
+    found = {(len(each["steps"]), each["reward"], each["bonus"]) for each in page.data["episodes"]}
+    assert found == {(0, 3.0, 3.0), (2, 5.0, 1.0)}
+
+
+def test_a_slider_always_reaches_the_own_budget(tmp_path: Path) -> None:
+    page = report(solvent.solve(trips()), tmp_path, max_budget=1)
+    (shown,) = page.data["curves"]
+    assert shown["positions"][shown["marked"]]["text"] == shown["positions"][-1]["text"] == "3"
+
+
+@pytest.mark.parametrize("needed", [600, 601, 900])
+def test_a_least_budget_near_the_end_of_the_slider(needed: int, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["fuel"], budget=300)
+    b.add("s", "go", reward=1, outcomes=[(0.5, "s", {"fuel": needed}), (0.5, "s", {"fuel": needed - 1})])
+    page = report(solvent.solve(b.build()), tmp_path)
+    values = [each["value"] for shown in page.data["curves"] for each in shown["positions"]]
+    assert values == {600: [None, 1.0], 601: [None, None], 900: []}[needed]
+
+
+@pytest.mark.parametrize("upper", [1, (1, 1, 2, 2)])
+@pytest.mark.parametrize(
+    "options", [{"gap": 0.1}, {"approximation": "additive", "epsilon": 0.1, "strict": True}], ids=["gap", "strict"]
+)
+def test_costs_without_a_common_unit_have_no_curve(options: dict[str, Any], upper: Any, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=4, start="s", resources=["fuel"], budget={"fuel": solvent.Budget(upper=upper)})
+    for i, prime in enumerate((1000003, 1000033, 1000037, 1000039)):
+        costs = Fraction(i + 1, prime), Fraction(1, 7)
+        b.add("s", f"go {i}", reward=i + 1, outcomes=[(0.5, "s", {"fuel": cost}) for cost in costs])
+    page = report(solvent.solve(b.build(), **options), tmp_path)
+    assert page.data["curves"] == []
+    assert page.data["plans"]
+    assert "There are no values of other budgets: exact values need a common unit" in page.text
+
+
+@pytest.mark.parametrize("budget", [20, 1, Fraction(1, 2)])
+@pytest.mark.parametrize("unit", [Fraction(10**310), Fraction(1, 10**330)], ids=["large", "small"])
+def test_amounts_beyond_floats(unit: Fraction, budget: Any, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["fuel"], budget={"fuel": budget * unit})
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": unit})])
+    solution = solvent.solve(b.build())
+    page = report(solution, tmp_path)
+    assert solution.status.has_policy == (budget == 20) == bool(page.data["episodes"])
+
+
 def test_a_model_without_limits(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=2, start="s", resources=[])
     b.add("s", "go", reward=1, outcomes=[(1, "s", {})])

@@ -230,11 +230,11 @@ class Occupancy:
         raise ProgramError(f"the linear program over occupancy measures was not solved: {answer.message}")
 
     def _scales(self, ends: Ends) -> list[Fraction]:
-        """Return the largest absolute cost or limit of each resource."""
+        """Return the largest absolute cost or limit of each resource; 1 if that is zero as a float."""
         tops = [Fraction(float(top)) for top in np.abs(self.cost_RD).max(0, initial=0.0)]
         for _, d, limit in (*ends.upper, *ends.lower):
             tops[d] = max(tops[d], abs(limit))
-        return [top or Fraction(1) for top in tops]
+        return [top if nearest_float(top) else Fraction(1) for top in tops]
 
     def _links(self, scales: list[Fraction]) -> sparse.csr_array:
         """Return the columns of x in the equations y[h] - y[h-1] - cost x[h] = 0."""

@@ -304,6 +304,7 @@ def _count(model: CMDP, episodes: Any) -> EpisodeCounts:
         known[table, model.states[state], action, after, tuple(column.value(o) for column in model.cost)] = row, o
     n_episodes = n_steps = 0
     for each in _read_steps(episodes, model.resources):
+        read_reward(each.reward, each.where)  # not counted, but an invalid record is an error
         table = 0
         if not model.is_stationary:
             if each.step >= model.horizon:

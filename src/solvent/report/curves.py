@@ -14,7 +14,7 @@ from typing import Any
 
 from solvent.baselines.smaller import as_budget
 from solvent.core.exact import exact
-from solvent.errors import BudgetError, LimitError
+from solvent.errors import BudgetError, LatticeOverflowError, LimitError
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Budget, Limits
 from solvent.model.cmdp import CMDP
@@ -153,6 +153,12 @@ def budget_values(
         return _from_solves(model, limits, solution, name, settings, clock)
     except LimitError:
         return NoValues(name, f"The values of other budgets were not computed within the limits{_seconds(settings)}.")
+    except LatticeOverflowError:
+        return NoValues(
+            name,
+            "There are no values of other budgets: exact values need a common unit in which all sums of costs and "
+            "limits fit 64-bit integers.",
+        )
 
 
 def _seconds(settings: Settings) -> str:
@@ -164,7 +170,9 @@ def _from_frontier(
 ) -> BudgetValues | NoValues:
     unit = _unit(model, name)
     given = settings.max_budget.get(name)
-    largest = exact(given, "max_budget") if given is not None else _REACH * budget if budget > 0 else None
+    largest = _REACH * budget if budget > 0 else None
+    if given is not None:
+        largest = max(exact(given, "max_budget"), budget)  # the budget of the solution is on every curve
     extra = _extra(largest if largest is not None else budget, unit)
     others = {each: limit for each, limit in as_budget(model, limits).items() if each != name}
     curve = frontier(
@@ -178,7 +186,7 @@ def _from_frontier(
     # a little more than the last rise shows that the curve is flat from there on
     last = end + max(1, round((end - low) / unit / 10)) * unit
     if largest is not None:
-        last = max(min(last, largest), budget)
+        last = min(last, largest)
     amounts, note = _amounts(curve, low, last, unit, budget)
     positions = [_position(curve, amount, extra) for amount in amounts]
     kept = ", ".join(f"{shown(other)} {limit.text}" for other, limit in curve.fixed_limits.items())
@@ -198,7 +206,8 @@ def _amounts(
         every = {low + k * unit for k in range(count + 1)}
         return sorted(every | {each for each in curve.budgets if each <= last} | {budget, last}), ""
     rises = [each for each in curve.budgets if each <= last]
-    kept = {rises[round(k * (len(rises) - 1) / (_MOST_POSITIONS - 1))] for k in range(_MOST_POSITIONS)}
+    places = range(_MOST_POSITIONS) if rises else ()  # none if the least budget is beyond the last one
+    kept = {rises[round(k * (len(rises) - 1) / (_MOST_POSITIONS - 1))] for k in places}
     left_out = len(rises) - len(kept)
     note = f"The value rises at {len(rises):,} budgets; {left_out:,} of them are left out here." if left_out else ""
     return sorted(kept | {low, budget, last}), note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from solvent.model.budget import Limits
@@ -15,12 +16,16 @@ from solvent.verification.simulate import Trajectories
 MOST_STEPS = 400
 
 
-def episode_data(model: CMDP, limits: Limits, played: Trajectories, names: Names) -> list[dict[str, Any]]:
+def episode_data(
+    model: CMDP, limits: Limits, played: Trajectories, rewards: Sequence[float], names: Names
+) -> list[dict[str, Any]]:
     """Return the episodes for the page, each with its steps and its total reward."""
-    return [_episode(model, limits, played, names, k) for k in range(len(played))]
+    return [_episode(model, limits, played, float(rewards[k]), names, k) for k in range(len(played))]
 
 
-def _episode(model: CMDP, limits: Limits, played: Trajectories, names: Names, k: int) -> dict[str, Any]:
+def _episode(
+    model: CMDP, limits: Limits, played: Trajectories, reward: float, names: Names, k: int
+) -> dict[str, Any]:
     remaining = RemainingBudget(limits)
     spent = dict(zip(limits.resources, limits.initial, strict=True))
     steps: list[dict[str, Any]] = []
@@ -48,8 +53,9 @@ def _episode(model: CMDP, limits: Limits, played: Trajectories, names: Names, k:
                 }
             )
     bonus = 0.0
-    if model.end_reward is not None and last is not None:
-        bonus = float(model.end_reward[last])
+    if model.end_reward is not None:
+        # without a step, the episode began in a terminal state, and earns what that is worth
+        bonus = reward if last is None else float(model.end_reward[last])
     return {
         "steps": steps,
         "reward": total + bonus,

@@ -121,8 +121,9 @@ def _follow(found: Contents, policy: AugmentedPolicy) -> None:
         except LimitError as error:
             found.simulated = f"The plan was not simulated: {error}."
             return
-    if found.simulated.trajectories is not None:
-        found.episodes = episode_data(model, limits, found.simulated.trajectories, found.names)
+    runs = found.simulated
+    if runs.trajectories is not None:
+        found.episodes = episode_data(model, limits, runs.trajectories, runs.rewards, found.names)
 
 
 def _plans(found: Contents, clock: Clock) -> None:

@@ -235,7 +235,7 @@
       if (last.others !== ANY) rows = rows.filter((row) => othersOf(row, table) === last.others);
     }
     const known = rows.flatMap((row) => [size(row[3 + 2 * d]), size(row[4 + 2 * d])]).filter((x) => x !== null);
-    if (data.starting[d] !== undefined) known.push(data.starting[d]);
+    if (Number.isFinite(data.starting[d])) known.push(data.starting[d]);
     const unit = table.units[d], low = Math.min(...known), high = Math.max(...known);
     const least = Math.max(unit / 2, (high - low) / 160), bottom = low - least, top = high + least;
     const used = new Set();

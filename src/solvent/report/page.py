@@ -26,7 +26,7 @@ from solvent.report.charts import (
 from solvent.report.curves import BudgetValues
 from solvent.report.gather import Contents
 from solvent.report.markup import Markup, escape, facts, join, paragraph, shown, tag, to_json
-from solvent.report.numbers import amount_text, rounded_text, share_text
+from solvent.report.numbers import amount_text, as_float, rounded_text, share_text
 from solvent.report.plans import starting_amounts
 from solvent.report.sections import Section, sections
 from solvent.verification.report import VerifyReport
@@ -106,10 +106,10 @@ def page_data(contents: Contents) -> dict[str, Any]:
         "map": None if contents.map is None else map_chart(contents.map["width"], contents.map["height"]),
         **_method_specs(contents),
     }
-    starting: list[float] = []
+    starting: list[float | None] = []
     if contents.has_policy:
         remaining = starting_amounts(contents.solution.policy)
-        starting = [float(remaining[name]) for name in resources]
+        starting = [as_float(remaining[name]) for name in resources]
     return {
         **contents.names.to_data(),
         "horizon": model.horizon,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.exact import nearest_float
 from solvent.core.interrupt import held_back
 from solvent.core.limits import REACHED, LimitReached, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.errors import BudgetError, ModelError, PolicyError, quote
@@ -499,9 +500,9 @@ def _thrift(model: CMDP, limits: Limits, last: int) -> NDArray[np.float64]:
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
         limit = upper[last] if upper[last] is not None else lower[last]
         column = model.cost[model.resource_index(name)]
-        costs = np.array([float(ticks * column.unit) for ticks in column.ticks.tolist()])
+        costs = np.array([nearest_float(ticks * column.unit) for ticks in column.ticks.tolist()])
         if limit is not None and np.isfinite(costs).all():
-            mean = np.bincount(row, model.probability * costs, model.n_rows) / max(1.0, abs(float(limit)))
+            mean = np.bincount(row, model.probability * costs, model.n_rows) / max(1.0, abs(nearest_float(limit)))
             saved += -mean if upper[last] is not None else mean
     return saved
 

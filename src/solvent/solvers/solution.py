@@ -527,7 +527,7 @@ class Solution:
         path : path
             The file to write.
         max_budget : number, or dict of numbers by resource, optional
-            The largest budget of the slider. Default: twice the limit.
+            The largest budget of the slider, at least the limit. Default: twice the limit.
         episodes : int
             Number of simulated episodes.
         seed : int
