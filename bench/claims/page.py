@@ -75,7 +75,8 @@ def _reduction_text(records: list[Record]) -> str:
     ]
     return (
         f"Over all problems: {'; '.join(parts)}. No policy exceeds the budget under any outcome, since no action that "
-        "could is in the augmented MDP. What a learner misses is what it would miss in any MDP of that size."
+        "could is in the augmented MDP. The corollary says that the optimum of the augmented MDP is that of the "
+        "problem; how close a learner comes to it, after these numbers of steps, depends on the learner."
     )
 
 
