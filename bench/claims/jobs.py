@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 STEPS = {
     "knapsack": {"q": 200_000, "ppo": 40_960, "dqn": 40_000},
     "fuel grid": {"q": 10_000_000, "ppo": 204_800, "dqn": 40_000},
+    "delivery van": {"q": 40_000_000, "ppo": 204_800, "dqn": 40_000},
 }
 
 

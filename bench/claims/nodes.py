@@ -24,6 +24,8 @@ class Nodes:
     Parameters
     ----------
     model : CMDP
+    scale : float
+        Rewards are divided by it.
 
     Attributes
     ----------
@@ -42,7 +44,7 @@ class Nodes:
         Rewards of rows; their outcomes, in the format of compressed rows, with cumulative probabilities.
     """
 
-    def __init__(self, model: CMDP) -> None:
+    def __init__(self, model: CMDP, scale: float = 1.0) -> None:
         self.mdp = solvent.augment(model, prune=False)
         if len(self.mdp.dead_ends):
             raise ValueError(f"{model.name} has dead ends: masks would have to look ahead")
@@ -60,7 +62,7 @@ class Nodes:
         self.row[mdp.row_node, mdp.row_action] = np.arange(mdp.n_rows)
         self.mask = self.row >= 0
         self.ends = ~self.mask.any(axis=1)
-        self.reward = mdp.reward
+        self.reward = mdp.reward / scale
         self.row_indptr = mdp.transitions.indptr.astype(np.int64)
         self.next_node = mdp.transitions.indices.astype(np.int64)
         self.cumulative = np.concatenate(

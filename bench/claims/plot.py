@@ -35,24 +35,24 @@ SWEEPS = {
 
 
 def reduction_figure(records: list[dict[str, Any]]) -> Figure:
-    """Return a figure of the loss of each seed, as a share of the optimum, by problem and learner."""
+    """Return a figure of the error of each seed, as a share of the optimum, by problem and learner."""
     with style.look():
-        figure = Figure(figsize=(7.6, 3.4), layout="constrained")
+        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
         panels = figure.subplots(1, len(reduction.PROBLEMS), sharey=True, squeeze=False)[0]
         for axes, task in zip(panels, reduction.PROBLEMS, strict=True):
             for place, method in enumerate(reduction.LEARNERS):
                 found = [r for r in records if (r["kind"], r["task"], r["method"]) == ("reduction", task, method)]
-                losses = [100 * (1 - r["value"] / r["optimum"]) for r in found if "error" not in r]
-                if losses:
-                    spread = np.linspace(-0.25, 0.25, len(losses)) if len(losses) > 1 else [0.0]
-                    axes.scatter(place + np.asarray(spread), losses, color=COLORS[method], s=18, zorder=3)
-                    axes.hlines(np.median(losses), place - 0.35, place + 0.35, color=style.BLACK, linewidth=1)
+                errors = [100 * (1 - r["value"] / r["optimum"]) for r in found if "error" not in r]
+                if errors:
+                    spread = np.linspace(-0.25, 0.25, len(errors)) if len(errors) > 1 else [0.0]
+                    axes.scatter(place + np.asarray(spread), errors, color=COLORS[method], s=18, zorder=3)
+                    axes.hlines(np.median(errors), place - 0.35, place + 0.35, color=style.BLACK, linewidth=1)
             for level in (1, 5):
                 axes.axhline(level, color=style.GRAY, linewidth=0.8, linestyle=":")
             axes.set_xticks(range(len(reduction.LEARNERS)), ["Q-learning", "MaskablePPO", "DQN"])
             axes.set_xlim(-0.6, len(reduction.LEARNERS) - 0.4)
             axes.set_title(task)
-        panels[0].set_ylabel("loss, % of the optimum")
+        panels[0].set_ylabel("error, % of the optimum")
         panels[0].set_ylim(bottom=-0.3)
         _finish(panels)
     return figure
@@ -65,7 +65,7 @@ def complexity_figure(records: list[dict[str, Any]]) -> Figure:
         panels = figure.subplots(1, len(SWEEPS), sharey=True)
         for axes, (sweep, label) in zip(panels, SWEEPS.items(), strict=True):
             for method, title in complexity.LEARNERS.items():
-                found = points_of(records, method, sweep)
+                found = [p for p in points_of(records, method, sweep) if p["proved"]]
                 if not found:
                     continue
                 levels = sorted({p["level"] for p in found})
@@ -105,7 +105,8 @@ def rounding_figure(records: list[dict[str, Any]]) -> Figure:
             values.scatter([p["nodes"] for p, _ in found], [p["value"] / best for p, best in found], **look)
             excesses.scatter([p["bound"] for p, _ in found], [p["excess"] for p, _ in found], **look)
         values.axhline(1, color=style.BLACK, linewidth=0.8)
-        values.set_xscale("log")
+        values.set_xscale("log", base=2)
+        values.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         values.set_xlabel("nodes of the approximate MDP")
         values.set_title("Value, as a share of the exact optimum")
         most = max(excesses.get_xlim()[1], 1e-9)

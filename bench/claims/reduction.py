@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from solvent import CMDP, instances
 #: Titles of the learners.
 LEARNERS = {"q": "tabular Q-learning", "ppo": "MaskablePPO", "dqn": "DQN with masks"}
 PACKAGES = ("gymnasium", "numba", "numpy", "torch", "stable-baselines3", "sb3-contrib")
+VAN = Path(__file__).resolve().parents[2] / "examples" / "delivery-van.yaml"
 
 
 def _knapsack() -> CMDP:
@@ -27,13 +29,19 @@ def _knapsack() -> CMDP:
     return instances.paper(10, seed=1, budget=2, digits=2)
 
 
-PROBLEMS: dict[str, Callable[[], CMDP]] = {"knapsack": _knapsack, "fuel grid": lambda: instances.fuel_grid(3)}
+#: Problems by name, and the number by which rewards are divided for networks.
+PROBLEMS: dict[str, tuple[Callable[[], CMDP], float]] = {
+    "knapsack": (_knapsack, 1.0),
+    "fuel grid": (lambda: instances.fuel_grid(3), 1.0),
+    "delivery van": (lambda: solvent.load_model(VAN), 10.0),
+}
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Train, and return the exact value of the greedy policy, and violations in training and of the policy."""
-    model = PROBLEMS[job["task"]]()
-    nodes = Nodes(model)
+    make, scale = PROBLEMS[job["task"]]
+    model = make()
+    nodes = Nodes(model, 1.0 if job["method"] == "q" else scale)
     train = {"q": _train_q, "ppo": _train_ppo, "dqn": _train_dqn}[job["method"]]
     actions, episodes, over = train(nodes, job)
     report = solvent.verify(model, nodes.mdp.policy(actions))

@@ -53,7 +53,8 @@ def numbered(model: CMDP) -> CMDP:
 
 @pytest.mark.parametrize("task", reduction.PROBLEMS)
 def test_nodes_have_the_masks_of_the_wrapper(task: str) -> None:
-    model = numbered(reduction.PROBLEMS[task]())
+    make, _ = reduction.PROBLEMS[task]
+    model = numbered(make())
     nodes = Nodes(model)
     env = solvent.gym.BudgetWrapper(solvent.gym.ModelEnv(model), model=model, cost="cost")
     rng = np.random.default_rng(0)
@@ -78,7 +79,7 @@ def test_nodes_with_dead_ends_are_refused() -> None:
 
 
 def test_steps_follow_the_probabilities_and_refuse_masked_actions() -> None:
-    nodes = Nodes(instances.fuel_grid(3))
+    nodes = Nodes(instances.fuel_grid(3), scale=2.0)
     (start,) = nodes.mdp.start_nodes
     action = int(np.flatnonzero(nodes.mask[start])[0])
     draws = (np.arange(10_000) + 0.5) / 10_000
@@ -86,7 +87,7 @@ def test_steps_follow_the_probabilities_and_refuse_masked_actions() -> None:
     row = nodes.row[start, action]
     expected = nodes.mdp.transitions[[row]].toarray()[0]
     assert np.abs(np.bincount(after, minlength=len(expected)) / 10_000 - expected).max() < 1e-3
-    assert reward.tolist() == [nodes.mdp.reward[row]] * 10_000
+    assert reward.tolist() == [nodes.mdp.reward[row] / 2] * 10_000
     masked = np.argwhere(~nodes.mask & ~nodes.ends[:, None])[0]
     with pytest.raises(ValueError, match="is not safe in node"):
         nodes.step(masked[:1], masked[1:], np.zeros(1))
@@ -109,7 +110,8 @@ def test_many_episodes_at_once() -> None:
 
 
 def test_q_learning_finds_the_optimum_of_a_knapsack() -> None:
-    model = reduction.PROBLEMS["knapsack"]()
+    make, _ = reduction.PROBLEMS["knapsack"]
+    model = make()
     nodes = Nodes(model)
     actions, episodes, over = q_learn(nodes, 100_000, 5, **SETTINGS["q"])
     report = solvent.verify(model, nodes.mdp.policy(actions))
@@ -250,7 +252,7 @@ def test_rows_have_as_many_cells_as_their_headers() -> None:
 
 def test_figures() -> None:
     found = records(FULL)
-    assert len(plot.reduction_figure(found).axes) == 2
+    assert len(plot.reduction_figure(found).axes) == 3
     assert all(len(axes.lines) == 4 for axes in plot.complexity_figure(found).axes)
     values, excesses = plot.rounding_figure(found).axes
     assert len(values.collections) == len(excesses.collections) == 4
