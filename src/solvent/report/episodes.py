@@ -23,9 +23,7 @@ def episode_data(
     return [_episode(model, limits, played, float(rewards[k]), names, k) for k in range(len(played))]
 
 
-def _episode(
-    model: CMDP, limits: Limits, played: Trajectories, reward: float, names: Names, k: int
-) -> dict[str, Any]:
+def _episode(model: CMDP, limits: Limits, played: Trajectories, reward: float, names: Names, k: int) -> dict[str, Any]:
     remaining = RemainingBudget(limits)
     spent = dict(zip(limits.resources, limits.initial, strict=True))
     steps: list[dict[str, Any]] = []
