@@ -85,7 +85,7 @@ def _problem_table(records: list[Record]) -> str:
         "fuel grid": "`instances.fuel_grid(3)`: slippery moves, random fuel use, stations that refill",
         "knapsack": "`instances.paper(10, seed=1, budget=2, digits=2)`: one of the paper's hard instances, ten items "
         "to take or leave",
-        "delivery van": "`examples/delivery-van.yaml`: a tank that cannot be overfilled, rare large costs",
+        "delivery van": '`solvent.examples.load("delivery-van")`: a tank that cannot be overfilled, rare large costs',
     }
     lines = ["| problem | | horizon | nodes | optimum |", "| --- | --- | ---: | ---: | ---: |"]
     for task, (make, _) in reduction.PROBLEMS.items():

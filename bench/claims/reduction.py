@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from solvent import CMDP, instances
 #: Titles of the learners.
 LEARNERS = {"q": "tabular Q-learning", "ppo": "MaskablePPO", "dqn": "DQN with masks"}
 PACKAGES = ("gymnasium", "numba", "numpy", "torch", "stable-baselines3", "sb3-contrib")
-VAN = Path(__file__).resolve().parents[2] / "examples" / "delivery-van.yaml"
 
 
 def _knapsack() -> CMDP:
@@ -33,7 +31,7 @@ def _knapsack() -> CMDP:
 PROBLEMS: dict[str, tuple[Callable[[], CMDP], float]] = {
     "knapsack": (_knapsack, 1.0),
     "fuel grid": (lambda: instances.fuel_grid(3), 1.0),
-    "delivery van": (lambda: solvent.load_model(VAN), 10.0),
+    "delivery van": (lambda: solvent.examples.load("delivery-van"), 10.0),
 }
 
 
