@@ -134,7 +134,10 @@ test-wheel: $(READY)
 	$(RUN) .ci/wheel.py
 
 # the same with every version of Python, as far as they are found: PYTHONS="python3.13 /opt/python3.14/bin/python3"
-PYTHONS ?= python3.11 python3.12 python3.13 python3.14 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+ifeq ($(origin PYTHONS),file)
+PYTHONS += $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python)
+endif
 test-pythons: $(READY)
 	$(RUN) -m hatchling build -t wheel -d dist/tested
 	@for python in $(PYTHONS); do \

@@ -22,6 +22,8 @@ from bench.claims.nodes import Nodes, NodeVecEnv
 from bench.claims.q_learning import learn as q_learn
 from bench.training.records import Records, key
 
+pytestmark = pytest.mark.extras
+
 
 @pytest.mark.parametrize(("states", "actions", "horizon"), [(2, 2, 6), (4, 3, 7), (8, 2, 8)])
 @pytest.mark.parametrize("amounts", [2, 4, 8])

@@ -41,8 +41,8 @@ def test_lines_that_the_parser_ends(line: str, code: int, said: str, folder: Pat
 
 
 COMMANDS = [
-    "demo", "info", "solve", "frontier", "levels", "policy", "verify", "simulate", "compare", "learn", "report",
-    "convert", "schema", "paper", "warmup",
+    "demo", "examples", "info", "solve", "frontier", "levels", "policy", "verify", "simulate", "compare", "learn",
+    "report", "convert", "schema", "paper", "warmup",
 ]  # fmt: skip
 
 

@@ -257,7 +257,7 @@ def test_a_curve_with_other_limits_has_all_that_curves_have():
     for fuel in range(14):
         assert curve.value(fuel) == surface.value([fuel, 3])
     assert curve.marginal(2) == curve.value(3) - curve.value(2)
-    assert curve.plot(budget=3).get_title(loc="left") == "with wear at most 3, hours at most 6"
+    assert curve.plot(budget=3).get_title(loc="left") == "wear at most 3, hours at most 6: optimal value by budget"
     copy = pickle.loads(pickle.dumps(curve))
     assert (copy.budgets, copy.value(5), copy.policy(5)) == (curve.budgets, curve.value(5), curve.policy(5))
     ignoring = solvent.frontier(model, "fuel", ignore_limits=True)
