@@ -181,7 +181,7 @@ def test_other_formats_take_no_options(tmp_path: Path) -> None:
 
 def test_without_stormpy(robot: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(storm, "has_stormpy", lambda: False)
-    message = r"PRISM files: expected stormpy, found no such package; pip install 'solvent\[storm\]'"
+    message = r'PRISM files: expected stormpy, found no such package; pip install "solvent\[storm\]"'
     with pytest.raises(SolventError, match=message):
         solvent.load_model(robot, horizon=3)
     with pytest.raises(SolventError, match="UMB files: expected stormpy"):

@@ -264,7 +264,7 @@ def test_tensorboard_files(tmp_path: Path) -> None:
 def test_tensorboard_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(
-        solvent.SolventError, match=r"expected torch and tensorboard, found .*pip install 'solvent\[rl\]'"
+        solvent.SolventError, match=r'expected torch and tensorboard, found .*pip install "solvent\[rl\]"'
     ):
         TensorBoardLog(tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

@@ -197,6 +197,6 @@ def test_simulations_as_frames() -> None:
 
 def test_frames_need_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    message = r"to_frame: expected pandas, found no such package; pip install 'solvent\[pandas\]'"
+    message = r'to_frame: expected pandas, found no such package; pip install "solvent\[pandas\]"'
     with pytest.raises(SolventError, match=message):
         instances.knapsack([1], [1]).to_frame()

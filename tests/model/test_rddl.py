@@ -148,6 +148,6 @@ def test_problems_that_are_refused(lights: tuple[Path, Path], monkeypatch: pytes
         monkeypatch.setitem(sys.modules, module, None)
         arguments = ("Navigation_MDP_ippc2011", "1") if package == "rddlrepository" else lights
         with pytest.raises(
-            SolventError, match=rf"expected {package}, found no such package; pip install 'solvent\[rddl"
+            SolventError, match=rf'expected {package}, found no such package; pip install "solvent\[rddl'
         ):
             solvent.CMDP.from_rddl(*arguments, 1)

@@ -459,5 +459,5 @@ def test_frames():
 
 def test_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(solvent.SolventError, match=r"expected pandas, found no such package; .*'solvent\[pandas\]'"):
+    with pytest.raises(solvent.SolventError, match=r'expected pandas, found no such package; .*"solvent\[pandas\]"'):
         solvent.solve(robot()).explain(0, "dock").to_frame()
