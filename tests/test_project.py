@@ -75,7 +75,7 @@ def test_a_wrong_address_is_found() -> None:
     assert not target(f"{REPOSITORY}/blob/main/NOTHING.md").exists()  # type: ignore[union-attr]
     assert not target(f"{SITE}nothing.html").exists()  # type: ignore[union-attr]
     assert target(f"{SITE}install.html#windows") == ROOT / "docs" / "install.md"
-    assert target("https://pypi.org/project/solvent/") is None
+    assert target("https://img.shields.io/pypi/v/solvent") is None
 
 
 def test_links_of_the_readme_work_on_the_package_index() -> None:

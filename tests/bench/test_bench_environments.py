@@ -82,6 +82,7 @@ def test_meters_and_cases_share_no_code_with_solvent():
 
 def test_a_quick_run_is_within_budget(tmp_path, capsys):
     pytest.importorskip("pettingzoo")
+    pytest.importorskip("pygame")  # of its environments
     path = tmp_path / "records.jsonl"
     assert command.main(["--quick", "--records", str(path)]) == 0
     records = list(command.read(path).values())

@@ -150,6 +150,10 @@ def test_other_episodes_are_counted_too() -> None:
     counts = solvent.EpisodeCounts.of(model, [[("away", "back", 2, 100, "home")]])
     assert counts.row_counts.sum() == counts.outcome_counts.sum() == 1
     assert repr(counts) == "EpisodeCounts(1 episodes, 1 steps, 2 rows, 1 outcomes recorded, 3 not recorded)"
+
+
+def test_frames_of_episodes_are_counted() -> None:
+    pytest.importorskip("pandas")
     van = solvent.examples.load("delivery-van")
     frame = solvent.simulate(van, solvent.solve(van).policy, 20, trajectories=20).trajectories.to_frame()
     counts = solvent.EpisodeCounts.of(van, frame)

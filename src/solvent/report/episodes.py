@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -17,7 +19,7 @@ MOST_STEPS = 400
 
 
 def episode_data(
-    model: CMDP, limits: Limits, played: Trajectories, rewards: Sequence[float], names: Names
+    model: CMDP, limits: Limits, played: Trajectories, rewards: NDArray[np.float64], names: Names
 ) -> list[dict[str, Any]]:
     """Return the episodes for the page, each with its steps and its total reward."""
     return [_episode(model, limits, played, float(rewards[k]), names, k) for k in range(len(played))]
