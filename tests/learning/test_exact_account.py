@@ -30,6 +30,7 @@ def test_whole_numbers_agree_with_fractions(seed: int) -> None:
         for name in names
     }
     limits = limits_of(budgets, horizon)
+    names = limits.resources  # without those that no step limits
     resources = [
         Resource(name, floor=Fraction(-1, 3) if rng.random() < 0.4 else None, ceiling=5 if rng.random() < 0.4 else None)
         for name in names
