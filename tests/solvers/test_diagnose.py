@@ -110,10 +110,9 @@ def check_sufficient(model, budget, diagnosis, tracked):
     together = diagnosis.sufficient_together
     if together:
         event("relaxing several resources is enough")
-        final = {n for n in together if isinstance(budget[n], Budget) and budget[n].only_final}
 
         def with_limits(limits):
-            return {**budget, **{n: Budget.final(x) if n in final else x for n, x in limits.items()}}
+            return {**budget, **{n: at_the_same_steps(budget[n], x) for n, x in limits.items()}}
 
         assert set(together) == set(diagnosis.blame)
         assert oracle.feasible(model, with_limits(together))

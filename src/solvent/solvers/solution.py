@@ -106,8 +106,8 @@ class Diagnosis:
     sufficient_extra : dict of str to Fraction
         The same as the amount by which all limits of this resource would have to be raised (lower limits: lowered).
     sufficient_together : dict of str to Fraction
-        If `blame` has several resources, each with one upper limit: limits of these with which there is a feasible
-        policy while all other constraints are kept, and of which none can be lower.
+        If `blame` has several resources, each with one upper limit: limits of these, at the same steps, with which
+        there is a feasible policy while all other constraints are kept, and of which none can be lower.
     stuck_at : tuple of state and resources, or None
         If nothing is random: a state at `stuck_step` to which a path leads that keeps all limits before, and the
         resources whose limits are broken by the actions there.
