@@ -71,7 +71,7 @@ help:
 	@echo "             the duration and the seed; TARGET=problems, files, policies, checkpoints or flips runs one target"
 	@echo "make bench   compare Solvent with other tools and rewrite docs/benchmarks.md (half an hour; QUICK=1: minutes)"
 	@echo "make bench-learning  train agents beside OmniSafe and rewrite docs/learning-benchmarks.md (hours, can be interrupted"
-	@echo "             and continued; QUICK=1: minutes, and rewrites nothing)"
+	@echo "             and continued; QUICK=1: minutes, and rewrites nothing; RECORDS=FILE: all runs again, with records of their own)"
 	@echo "make bench-claims  measure the paper's claims about learning and rewrite docs/learning-claims.md (an hour, can be"
 	@echo "             interrupted and continued; QUICK=1: minutes, and rewrites nothing)"
 	@echo "make bench-targets  measure the targets of the project, and say which are met (minutes)"
@@ -200,7 +200,7 @@ bench: $(EXTRAS)
 	$(RUN) -m bench.targets $(if $(QUICK),--quick,--page)
 
 bench-learning: $(EXTRAS)
-	$(RUN) -m bench.training $(if $(QUICK),--quick,--page)
+	$(RUN) -m bench.training $(if $(QUICK),--quick,--page) $(if $(RECORDS),--records $(RECORDS))
 
 bench-claims: $(EXTRAS)
 	$(RUN) -m bench.claims $(if $(QUICK),--quick,--page)

@@ -13,7 +13,10 @@ from bench.training.records import Records, only_one
 from bench.training.run import ROOT, run_all
 from bench.training.tabular import learning_jobs
 
-FOLDER = ROOT / "out" / "bench"
+#: Records of the published page, kept with the project so that a long run can continue on another machine.
+PUBLISHED = Path(__file__).with_name("results.jsonl")
+#: Records of quick runs.
+QUICK_RUNS = ROOT / "out" / "bench" / "training-quick.jsonl"
 
 
 def main() -> int:
@@ -21,13 +24,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.training", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two seeds and few steps: minutes instead of hours")
     parser.add_argument("--page", action="store_true", help="rewrite docs/learning-benchmarks.md and its figures")
-    parser.add_argument("--records", type=Path, help="file of records; default: out/bench/training-SIZE.jsonl")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        help="file of records; default: bench/training/results.jsonl, with --quick out/bench/training-quick.jsonl",
+    )
     parser.add_argument("--workers", type=int, default=2, help="number of runs at the same time")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="environments, problems or methods")
     parser.add_argument("--render", action="store_true", help="run nothing; render what is recorded")
     given = parser.parse_args()
     size = QUICK if given.quick else FULL
-    path = given.records or FOLDER / f"training-{size.name}.jsonl"
+    path = given.records or (QUICK_RUNS if given.quick else PUBLISHED)
     jobs = training_jobs(size) + learning_jobs(size)
     chosen = [job for job in jobs if not given.only or {job["task"], job["method"]} & set(given.only)]
     if not chosen:

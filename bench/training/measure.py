@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+from collections.abc import Iterable
 from typing import Any
 
 from bench.training.meter import Episode
@@ -42,3 +45,8 @@ def summary(episodes: list[Episode]) -> dict[str, Any]:
 def results(training: list[Episode], evaluation: list[Episode], steps: int) -> dict[str, Any]:
     """Return all that is recorded about the episodes of a run."""
     return {"curve": curve(training, steps), "training": summary(training), "after": summary(evaluation)}
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of installed packages."""
+    return {"Python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}

@@ -78,7 +78,7 @@ class Size:
         return self.rollouts * ROLLOUT
 
 
-FULL = Size("full", seeds=10, rollouts=24, sac_steps=10_000, evaluation=50, episodes=10_000)
+FULL = Size("full", seeds=10, rollouts=24, sac_steps=10_000, evaluation=20, episodes=10_000)
 QUICK = Size("quick", seeds=2, rollouts=2, sac_steps=1_500, evaluation=5, episodes=500)
 
 

@@ -6,7 +6,6 @@ greatest number is taken. Actions are clipped to the environment's bounds, as St
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bench.training.measure import results
+from bench.training.measure import results, versions_of
 from bench.training.tasks import TASKS, probe
 
 #: Prefix of the names of tasks in OmniSafe, which has environments of its own with the names of Gymnasium's.
@@ -34,6 +33,8 @@ def load() -> Any:
     import torch
     from gymnasium.spaces import Box
     from omnisafe.envs.core import CMDP, env_register
+
+    torch.distributions.Distribution.set_default_validate_args(False)  # slow, and no effect on results
 
     @env_register
     class Metered(CMDP):
@@ -109,8 +110,8 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
         while len(meter.episodes) < job["evaluation"]:
             observation = adapter.step(actor.predict(observation, deterministic=True))[0]
         evaluation = list(meter.episodes)
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {**results(training, evaluation, job["steps"]), "versions": versions, "probe": probe(TASKS[job["task"]])}
+    found = results(training, evaluation, job["steps"])
+    return {**found, "versions": versions_of(PACKAGES), "probe": probe(TASKS[job["task"]])}
 
 
 def main() -> None:

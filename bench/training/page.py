@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean, stdev
@@ -162,17 +162,20 @@ def _versions(records: list[Record]) -> str:
     lines = ["| installation | packages |", "| --- | --- |"]
     for name, packages in found.items():
         listed = ", ".join(f"{package} {' and '.join(sorted(v))}" for package, v in packages.items()) or "not installed"
-        lines.append(f"| {name} | Python {platform.python_version()}, {listed} |")
+        lines.append(f"| {name} | {listed} |")
     return "\n".join(lines)
 
 
 def _status(records: list[Record], size: Size) -> str:
-    done = sum("error" not in record for record in records)
-    jobs = len(training_jobs(size)) + len(learning_jobs(size))
-    seeds = f"{'' if done == jobs else 'up to '}{size.seeds} seeds"
+    jobs = training_jobs(size) + learning_jobs(size)
+    seeds_by_method = Counter({(job["task"], job["method"]): 0 for job in jobs})
+    seeds_by_method.update((record["task"], record["method"]) for record in records if "error" not in record)
+    done, least, most = seeds_by_method.total(), min(seeds_by_method.values()), max(seeds_by_method.values())
+    seeds = f"{size.seeds} seeds" if least == size.seeds else f"{least} to {most} of {size.seeds} seeds"
     text = (
         f"{seeds}; {size.steps:,} training steps ({size.sac_steps:,} for SAC) and {size.evaluation} evaluation "
-        f"episodes per seed; {size.episodes:,} episodes of the tabular learners; {done:,} of {jobs:,} runs recorded."
+        f"episodes per seed; {size.episodes:,} episodes of the tabular learners; "
+        f"{done:,} of {len(jobs):,} runs recorded."
     )
     if size.name == "quick":
         return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import sys
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from bench.training.measure import results
+from bench.training.measure import results, versions_of
 from bench.training.meter import Meter
 from bench.training.tasks import TASKS, Task, probe
 
-PACKAGES = ("gymnasium", "numpy", "torch", "stable-baselines3", "sb3-contrib", "mujoco")
+PACKAGES = ("solvent", "gymnasium", "numpy", "torch", "stable-baselines3", "sb3-contrib", "mujoco")
 #: Weights of the squared actions in the costs of the continuous tasks.
 WEIGHTS = {"Pendulum-v1": 1.0, "HalfCheetah-v4": 0.1}
 
@@ -70,6 +69,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     torch.set_num_threads(1)
+    torch.distributions.Distribution.set_default_validate_args(False)  # slow, and no effect on results
     task, method = TASKS[job["task"]], job["method"]
     options = dict(job["settings"])
     env, meter = wrap(task, method, options.pop("penalty", 0.0))
@@ -86,8 +86,7 @@ def train(job: dict[str, Any]) -> dict[str, Any]:
         action, _ = agent.predict(observation, deterministic=True, **masks)
         observation, _, _, _ = vector.step(action)
     evaluation = list(meter.episodes)
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {**results(training, evaluation, job["steps"]), "versions": versions, "probe": probe(task)}
+    return {**results(training, evaluation, job["steps"]), "versions": versions_of(PACKAGES), "probe": probe(task)}
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 import solvent
 import solvent.gym
+from bench.training.measure import versions_of
 from bench.training.meter import Meter
 from bench.training.methods import Size
 from solvent import CMDP, instances
@@ -188,7 +189,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         "value": values,
         "optimum": best.value,
         "training": {"episodes": len(episodes), "over": sum(e.over for e in episodes)},
-        "versions": {"numpy": np.__version__},
+        "versions": versions_of(("solvent", "numpy", "numba")),
     }
 
 

@@ -228,6 +228,14 @@ def test_page():
         assert not line.startswith("|") or line.endswith("|")
 
 
+def test_page_of_an_interrupted_run_says_how_many_seeds_it_has():
+    records = [{**record, "error": "killed"} if i == 0 else record for i, record in enumerate(all_fake())]
+    assert "1 to 2 of 2 seeds;" in page.text(records, QUICK)
+    assert f"{len(records) - 1} of {len(records)} runs recorded" in page.text(records, QUICK)
+    assert "0 to 1 of 10 seeds;" in page.text([fake(training_jobs(FULL)[0])], FULL)
+    assert " 2 seeds;" in page.text(all_fake(), QUICK)
+
+
 def test_page_without_records():
     assert "not run: no run yet" in page.text([], FULL)
 
