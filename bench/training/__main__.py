@@ -35,7 +35,8 @@ def main() -> int:
     given = parser.parse_args()
     size = QUICK if given.quick else FULL
     path = given.records or (QUICK_RUNS if given.quick else PUBLISHED)
-    jobs = training_jobs(size) + learning_jobs(size)
+    # seed by seed, so that an interrupted run has whole comparisons
+    jobs = sorted(training_jobs(size) + learning_jobs(size), key=lambda job: int(job["seed"]))
     chosen = [job for job in jobs if not given.only or {job["task"], job["method"]} & set(given.only)]
     if not chosen:
         sys.exit(f"no environment, problem or method is named {' or '.join(given.only)}")

@@ -108,7 +108,7 @@ def settings(task: Task, method: Method) -> dict[str, Any]:
 
 
 def training_jobs(size: Size) -> list[dict[str, Any]]:
-    """Return the jobs of training, seed by seed, so that an interrupted run has whole comparisons."""
+    """Return the jobs of training: one for each seed, task and method."""
     jobs = []
     for seed in range(size.seeds):
         for task in TASKS.values():
