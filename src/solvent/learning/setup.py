@@ -42,8 +42,8 @@ from solvent.learning.support import LearnedSupport, SupportLike, read_support, 
 from solvent.learning.worst_case import WorstCase
 from solvent.model.budget import BudgetLike, Limits, SpentLike, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.validation import check_horizon
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon, relative_lengths
