@@ -27,7 +27,6 @@ from solvent.cli.outputs import OutputFiles, plan_output
 from solvent.cli.session import Session
 from solvent.cli.solving import CODES, gap_for_continuous_costs, warn_of_excess
 
-_SUFFIXES = (".html", ".htm")
 #: Seconds for each part of the page, unless a time limit is given.
 _SECONDS = 60.0
 
@@ -84,10 +83,10 @@ def report(
     from solvent.cli.text import records, results
     from solvent.model.budget import resolve
     from solvent.report.bundle import check_installed
-    from solvent.report.write import read_settings, write_report
+    from solvent.report.write import SUFFIXES, read_settings, write_report
     from solvent.solvers.solve import solve as run
 
-    output = plan_output("--out", out, inputs=(model,), suffixes=_SUFFIXES)
+    output = plan_output("--out", out, inputs=(model,), suffixes=SUFFIXES)
     check_installed()
     session.plan_files(report=output)
     loaded = read_model(session, model)

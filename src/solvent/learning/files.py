@@ -22,6 +22,7 @@ from solvent.core.archives import (
     store_archive,
 )
 from solvent.core.loading import LoadLimits, loading
+from solvent.core.paths import read_path
 from solvent.errors import LocatedError, ModelError, SolventError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.files import from_bytes
@@ -55,12 +56,12 @@ def save_result(result: Any, path: str | Path) -> None:
         "costs": result.costs,
         "policy": np.frombuffer(policy, np.uint8),
     }
-    store_archive(Path(path), arrays, header)
+    store_archive(read_path(path, "save", "the path of a result of learning"), arrays, header)
 
 
 def load_result(path: str | Path, model: CMDP | None = None, *, limits: LoadLimits | None = None) -> dict[str, Any]:
     """Return the fields of a result, with its policy, or None, as `policy`; see `LearnResult.load`."""
-    path = Path(path)
+    path = read_path(path, "load", "the path of a result of learning")
     with loading(limits):
         try:
             with opened(path) as content:
