@@ -510,12 +510,17 @@ def test_a_solution_of_a_discounted_model_is_refused(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=None, discount=0.5, start="s", resources=["fuel"], budget={"fuel": 4})
     b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": 1})])
     b.add("s", "rest", outcomes=[(1, "s", 0)])
-    solution = solvent.solve(b.build(), epsilon=0.5)
+    model = b.build()
+    solution = solvent.solve(model, epsilon=0.5)
     message = (
-        "report: expected a solution of a model with a last step, as `solve` returns it, found a solution of a disc"
+        "report: expected a solution of a model with a last step, as `solve` returns it, found a solution of a "
+        "discounted model; for the first steps, take the solution of solve(model.unrolled(steps)); verify(model, "
+        "solution) checks this one"
     )
-    with pytest.raises(solvent.ModelError, match=message):
+    with pytest.raises(solvent.ModelError, match=f"^{re.escape(message)}$"):
         solution.report(tmp_path / "page.html")
+    assert solvent.verify(model, solution).worst_spent["fuel"] <= 4
+    assert "There are 5 steps" in report(solvent.solve(model.unrolled(5)), tmp_path).text
 
 
 def test_a_copy_of_a_solution_has_the_same_page(tmp_path: Path) -> None:
