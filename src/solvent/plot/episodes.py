@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, quote
-from solvent.plot.style import GRAY, NOTHING, QUANTILES, UPPER_BOUND, VALUE, faint_grid, styled_axes
+from solvent.plot.palette import GRAY
+from solvent.plot.style import NOTHING, QUANTILES, UPPER_BOUND, VALUE, faint_grid, styled_axes
 
 #: Number of episodes over which returns are averaged, as a share of all.
 _SHARE = 50

@@ -16,7 +16,8 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
 from solvent.plot.labels import amount, axis_text, least_text, limit_texts, number, plot_name, title_text, varied_text
-from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
+from solvent.plot.palette import GRAY
+from solvent.plot.style import LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
 #: Height of the strip of marginal values, and heights of the lowest and the highest value, as shares of the plot.

@@ -3,7 +3,6 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const MOST_COLORS = 16;
   const OPEN = -1;
   const MOST_SHOWN = 400;
   const ANY = "any";
@@ -52,10 +51,30 @@
     view.runAsync();
   }
 
-  const colors = new Map();
+  // the same colors and hatches as in figures; a hatch is a pattern that the charts refer to
+  const SVG = "http://www.w3.org/2000/svg";
+  const HATCHES = {
+    "/": "M-2 2L2 -2M0 8L8 0M6 10L10 6", "\\": "M-2 6L2 10M0 0L8 8M6 -2L10 2", "|": "M4 0V8",
+    x: "M-2 2L2 -2M0 8L8 0M6 10L10 6M-2 6L2 10M0 0L8 8M6 -2L10 2", ".": "M1 2h2M5 6h2",
+  };
+  function drawing(name, attributes) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  }
+
+  const patterns = drawing("svg", { class: "unseen", "aria-hidden": "true" });
   function color(action) {
-    if (!colors.has(action)) colors.set(action, `var(--c${Math.min(colors.size, MOST_COLORS)})`);
-    return colors.get(action);
+    const [fill, hatch, line] = data.styles[action], id = `hatch-${action}`;
+    if (!hatch) return fill;
+    if (!document.getElementById(id)) {
+      const pattern = drawing("pattern", { id, width: 8, height: 8, patternUnits: "userSpaceOnUse" });
+      const lines = drawing("path", { d: HATCHES[hatch], stroke: line, "stroke-width": hatch === "." ? 2 : 1.2 });
+      pattern.append(drawing("rect", { width: 8, height: 8, fill }), lines);
+      if (!patterns.isConnected) document.body.append(patterns);
+      patterns.append(pattern);
+    }
+    return `url(#${id})`;
   }
 
   // ---- value of the budget -------------------------------------------------------------------
@@ -275,8 +294,8 @@
 
   function legend(id, entries, signs = []) {
     const items = entries.map(([paint, text]) => {
-      const item = element("li"), sign = element("span", undefined, { class: "sign" });
-      sign.style.setProperty("--sign", paint);
+      const item = element("li"), sign = drawing("svg", { class: "sign", viewBox: "0 0 16 16" });
+      sign.append(drawing("rect", { width: 16, height: 16, fill: paint }));
       item.append(sign, text);
       return item;
     });

@@ -38,9 +38,9 @@ def write_report(
 ) -> None:
     """Write the report of a solution; see `Solution.report`."""
     place = read_path(path, "report", "the path of an .html file")
+    _check_place(place)
     check_suffix(place, SUFFIXES)
     check_installed()
-    _check_place(place)
     with open_progress(progress, "making the report") as sink:
         opened = replace(settings, sink=sink)
         contents = gather(model, limits, solution, opened)
