@@ -355,6 +355,26 @@ def test_the_other_limits_are_named_if_no_budget_is_feasible(tmp_path: Path) -> 
     ) in page.text
 
 
+@pytest.mark.parametrize("upper", [3, (3, 3, 4, 4)])
+def test_the_gain_is_that_of_the_curve_and_is_explained(upper: Any, tmp_path: Path) -> None:
+    page = report(solvent.solve(trips(), budget={"fuel": solvent.Budget(upper=upper)}), tmp_path)
+    (shown,) = page.data["curves"]
+    extra = Fraction(shown["extra"])
+    more = f"all limits relaxed by {extra} more" if shown["moved"] else f"{shown['extra']} more budget"
+    gain = f"The gain of +{shown['extra']} is the best expected value with {more}, minus that without."
+    assert shown["note"].endswith(gain)
+    (spec,) = page.data["specs"]["gain"]
+    assert spec["layer"][0]["encoding"]["y"]["title"] == f"gain of +{shown['extra']}"
+    values = {Fraction(each["text"]): each["value"] for each in shown["positions"]}
+    compared = 0
+    for each in shown["positions"]:
+        after = Fraction(each["text"]) + extra
+        if after in values and each["value"] is not None:
+            assert each["marginal"] == pytest.approx(values[after] - each["value"], abs=1e-12)
+            compared += 1
+    assert compared >= 4
+
+
 def test_actions_have_the_styles_of_figures(tmp_path: Path) -> None:
     from solvent.plot.action_colors import ActionScale
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from solvent.baselines.smaller import as_budget
 from solvent.core.exact import exact
-from solvent.errors import BudgetError, LatticeOverflowError, LimitError
+from solvent.errors import LatticeOverflowError, LimitError
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Budget, Limits
 from solvent.model.cmdp import CMDP
@@ -46,7 +46,8 @@ class Position:
     value : float
         The optimal value; minus infinity if no policy is feasible.
     marginal : float or None
-        What `BudgetValues.extra` more is worth; None if that is unknown or nothing is feasible.
+        The gain of `BudgetValues.extra` more, as `Curve.marginal` defines it; None if that is unknown or nothing is
+        feasible.
     rise : tuple of Fraction and float, or None
         The next larger budget with a larger value, and that value.
     plan : int or None
@@ -98,6 +99,13 @@ class BudgetValues:
         name = shown(self.resource)
         return f"change of all limits of {name}" if self.moved else f"budget of {name}"
 
+    @property
+    def notes(self) -> str:
+        """What to know about the curve, and what the gain is."""
+        extra = amount_text(self.extra)
+        more = f"all limits relaxed by {extra} more" if self.moved else f"{extra} more budget"
+        return f"{self.note} The gain of +{extra} is the best expected value with {more}, minus that without.".strip()
+
     def to_data(self) -> dict[str, Any]:
         """Return the values for the page."""
         return {
@@ -106,6 +114,7 @@ class BudgetValues:
             "moved": self.moved,
             "marked": self.marked,
             "extra": amount_text(self.extra),
+            "note": self.notes,
             "positions": [
                 {
                     "text": self._text(each.amount),
@@ -233,13 +242,7 @@ def _amounts(
 
 
 def _position(curve: Curve, amount: Fraction, extra: Fraction) -> Position:
-    value = curve.value(as_typed(amount))
-    marginal = None
-    if value > -math.inf:
-        try:
-            marginal = curve.marginal(as_typed(amount), as_typed(extra))
-        except BudgetError:  # beyond what was computed
-            marginal = None
+    value, marginal = curve.value(as_typed(amount)), curve.known_marginal(as_typed(amount), as_typed(extra))
     place = next((i for i, each in enumerate(curve.budgets) if each > amount), None)
     rise = None if place is None else (curve.budgets[place], float(curve.values[place]))
     return Position(amount, value, marginal, rise)

@@ -103,7 +103,7 @@
     byId("budget-amount-name").textContent = curve.moved ? "change of all limits" : "budget";
     byId("budget-amount").textContent = here.text;
     byId("budget-value").textContent = feasible ? number(here.value) : "infeasible";
-    byId("budget-marginal-name").textContent = `value of ${curve.extra} more`;
+    byId("budget-marginal-name").textContent = `gain of +${curve.extra}`;
     byId("budget-marginal").textContent =
       here.marginal !== null ? number(here.marginal) : feasible ? "beyond what was computed" : "infeasible";
     byId("budget-rise").textContent = here.rise ? `${here.rise[0]}, to ${number(here.rise[1])}` : "none on this curve";

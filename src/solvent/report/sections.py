@@ -274,7 +274,7 @@ def _slider_box(own: str) -> Markup:
             for key, name in (
                 ("budget-amount", "budget"),
                 ("budget-value", "best expected value"),
-                ("budget-marginal", "value of 1 more"),
+                ("budget-marginal", "gain of +1"),
                 ("budget-rise", "next rise"),
                 ("budget-first", "first action"),
             )
@@ -287,7 +287,7 @@ def _slider_box(own: str) -> Markup:
             ("line accent", "best expected value"),
             ("line mark", "chosen budget"),
             ("line dashed", own),
-            ("line gain", "gain of a little more"),
+            ("line gain", "gain of more budget"),
         ]
     )
     return tag(
