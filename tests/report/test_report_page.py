@@ -288,7 +288,8 @@ def test_continuous_costs_have_no_curve(tmp_path: Path) -> None:
     page = report(solvent.solve(b.build(), gap=0.1), tmp_path)
     assert "There are no values of other budgets: costs are continuous" in page.text
     assert page.data["curves"] == []
-    assert page.data["plans"]
+    rows = page.data["plans"][0]["tables"][0]["rows"]
+    assert all(row[4] >= 0 and page.data["amounts"][row[4]][1] <= 3 for row in rows)
 
 
 def test_an_episode_that_begins_in_a_terminal_state_earns_its_end_reward(tmp_path: Path) -> None:
@@ -404,6 +405,14 @@ def test_amounts_end_at_what_can_remain(tmp_path: Path) -> None:
             assert page.data["amounts"][low][1] <= page.data["amounts"][high][1] <= most
             if most == 12 and step == 1:  # no history of any policy has spent less
                 assert page.data["amounts"][high][1] <= 12 - exact.least_spent_by_step["fuel"][0]
+
+
+def test_amounts_end_at_limits_on_the_other_side(tmp_path: Path) -> None:
+    page = report(solvent.solve(solvent.examples.load("drone")), tmp_path)
+    at = page.data["limited"].index("battery")  # between 0 and 20, and recharging costs less than nothing
+    for table in page.data["plans"][0]["tables"]:
+        for row in table["rows"]:
+            assert row[4 + 2 * at] < 0 or page.data["amounts"][row[4 + 2 * at]][1] <= 20
 
 
 def test_amounts_of_lower_limits_end_too(tmp_path: Path) -> None:

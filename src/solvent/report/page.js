@@ -25,6 +25,16 @@
     return made;
   }
 
+  // a row of a table: a narrow page shows the kind "main" on its first line, and the label of other cells before them
+  function rowOf(columns, texts) {
+    const line = element("tr");
+    line.append(...columns.map(([label, kind, align], i) =>
+      element(i ? "td" : "th", String(texts[i]), { "data-label": label, class: `${kind} ${align || ""}`.trim(), ...(i ? {} : { scope: "row" }) })));
+    return line;
+  }
+
+  const headOf = (columns) => columns.map(([label, , align]) => element("th", label, { scope: "col", ...(align ? { class: align } : {}) }));
+
   function fill(select, texts, chosen = 0) {
     select.replaceChildren(...texts.map((text, i) => element("option", text, { value: i })));
     select.value = String(chosen);
@@ -309,12 +319,15 @@
 
   function showTable() {
     const plan = data.plans[shownPlan], table = plan.tables[plan.tables.length - 1];
-    const names = table.resources.map((name) => `${name} remaining`);
-    const heads = ["step", "state", ...names, "action", ...(hasValues(table) ? ["value"] : [])];
-    byId("plan-head").replaceChildren(
-      ...heads.map((text) => element("th", text, { scope: "col", ...(text === "step" || text === "value" ? { class: "number" } : {}) })));
+    byId("plan-head").replaceChildren(...headOf(planColumns(table)));
     byId("plan-values").hidden = !hasValues(table);
     filterTable();
+  }
+
+  function planColumns(table) {
+    const amounts = table.resources.map((name) => [`${name} remaining`, "part"]);
+    const value = hasValues(table) ? [["value", "part", "number"]] : [];
+    return [["step", "main", "number"], ["state", "main"], ...amounts, ["action", "main action"], ...value];
   }
 
   const hasValues = (table) => table.rows.some((row) => row[row.length - 1] !== "");
@@ -325,7 +338,7 @@
     let step = null;
     const at = words.indexOf("step");
     if (at >= 0 && /^\d+$/.test(words[at + 1] || "")) step = Number(words.splice(at, 2)[1]);
-    const found = [], valued = hasValues(table);
+    const found = [], valued = hasValues(table), columns = planColumns(table);
     for (const row of table.rows) {
       const cells = [String(row[0]), data.states[row[1]], ...table.resources.map((_, d) => range(row[3 + 2 * d], row[4 + 2 * d])), data.actions[row[2]], ...(valued ? [row[row.length - 1]] : [])];
       if (step !== null && row[0] !== step) continue;
@@ -333,12 +346,7 @@
       if (words.every((word) => text.includes(word))) found.push(cells);
     }
     const shownRows = found.slice(0, MOST_SHOWN);
-    byId("plan-rows").replaceChildren(
-      ...shownRows.map((cells) => {
-        const line = element("tr");
-        line.append(...cells.map((text, i) => element("td", text, i === 0 || (valued && i === cells.length - 1) ? { class: "number" } : {})));
-        return line;
-      }));
+    byId("plan-rows").replaceChildren(...shownRows.map((cells) => rowOf(columns, cells)));
     const more = found.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} shown` : "";
     byId("plan-count").textContent = `${found.length} of ${table.rows.length} rows${more}`;
   }
@@ -440,15 +448,11 @@
     const episode = data.episodes[played.episode], steps = episode.steps, at = played.step;
     if (fresh) {
       const names = data.limited.length > 1 ? data.limited.map((name) => ` of ${name}`) : [""];
-      const heads = ["step", "state", ...(data.limited.length ? names.map((name) => `remaining${name}`) : []), "action", ...(data.limited.length ? names.map((name) => `cost${name}`) : []), "reward", "next state"];
-      byId("episode-head").replaceChildren(...heads.map((text) => element("th", text, { scope: "col" })));
+      const parts = (what) => (data.limited.length ? names.map((name) => [`${what}${name}`, "part"]) : []);
+      const columns = [["step", "main", "number"], ["state", "main"], ...parts("remaining"), ["action", "main action"], ...parts("cost"), ["reward", "part"], ["next state", "part"]];
+      byId("episode-head").replaceChildren(...headOf(columns));
       byId("episode-rows").replaceChildren(
-        ...steps.map((step, i) => {
-          const line = element("tr");
-          const cells = [i, data.states[step.state], ...step.remaining, data.actions[step.action], ...step.cost, number(step.reward), data.states[step.next]];
-          line.append(...cells.map((text) => element("td", String(text))));
-          return line;
-        }));
+        ...steps.map((step, i) => rowOf(columns, [i, data.states[step.state], ...step.remaining, data.actions[step.action], ...step.cost, number(step.reward), data.states[step.next]])));
       set("episode-chart", { path: pathOf(episode) });
     }
     [...byId("episode-rows").children].forEach((line, i) => {
