@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from bench.claims import page
 from bench.claims.jobs import FULL, QUICK, all_jobs
 from bench.claims.run import run_all
-from bench.training.records import Records, only_one
-from bench.training.run import ONE_THREAD, ROOT
+from bench.training.command import Command
+from bench.training.run import ONE_THREAD
 
-FOLDER = ROOT / "out" / "bench"
+COMMAND = Command(
+    "claims", __doc__, "learning-claims.md", "an hour", "kinds, problems or learners", ("kind", "task", "method")
+)
 
 
 def main() -> int:
     """Run the command line; return 1 if a claim that is proved was found to be broken."""
-    parser = argparse.ArgumentParser(prog="python -m bench.claims", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two seeds and few steps: minutes instead of an hour")
-    parser.add_argument("--page", action="store_true", help="rewrite docs/learning-claims.md and its figures")
-    parser.add_argument("--records", type=Path, help="file of records; default: out/bench/claims-SIZE.jsonl")
-    parser.add_argument("--workers", type=int, default=2, help="number of runs at the same time")
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="kinds, problems or learners")
-    parser.add_argument("--render", action="store_true", help="run nothing; render what is recorded")
-    given = parser.parse_args()
+    given = COMMAND.read()
     size = QUICK if given.quick else FULL
-    path = given.records or FOLDER / f"claims-{size.name}.jsonl"
-    jobs = all_jobs(size)
-    chosen = [j for j in jobs if not given.only or {j["kind"], j["task"], j["method"]} & set(given.only)]
-    if not chosen:
-        sys.exit(f"no kind, problem or learner is named {' or '.join(given.only)}")
     os.environ.update(ONE_THREAD)
-    if not given.render:
-        with only_one(path):
-            try:
-                run_all(chosen, Records(path), given.workers, _report)
-            except KeyboardInterrupt:
-                print(f"interrupted; what is finished is in {path}, and the same command continues")
-                return 130
-    records = Records(path)
-    found = [record for job in jobs if (record := records.find(job)) is not None]
+    found = COMMAND.run(given, size.name, all_jobs(size), run_all, _report)
+    if found is None:
+        return 130
     print(page.tables(found))
     if given.page:
         page.write(found, size)

@@ -36,7 +36,7 @@ markov_gap
 │ knapsack            │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 │ unconstrained       │ optimal   │     10 │    10 │          2 │     0.5 │         0.5 │ no       │    #.## │
 └─────────────────────┴───────────┴────────┴───────┴────────────┴─────────┴─────────────┴──────────┴─────────┘
-smaller expectation: planned for cost 0.5
+smaller expectation: planned for cost at most 0.5
 smaller chance: none of 33 surrogate budgets has a policy that never exceeds the true budget"""
 
 

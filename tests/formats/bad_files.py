@@ -53,6 +53,11 @@ BAD_STRUCTURES: list[tuple[dict[str, Any], str]] = [
     ({"rows": ...}, r"^file: expected a field 'rows', found none"),
     ({"rows": []}, r"^rows: expected"),
     ({"rows": {}}, r"^rows: expected a valid list"),
+    (
+        {"spent": {"fuel": 3}},
+        r"^spent: expected a known field .*, found an unknown one; what has been spent before the "
+        r"first step is an argument: solve\(model, spent=\.\.\.\), or --spent fuel=5$",
+    ),
     ({"horizn": 3}, r"^horizn: expected a known field \(solvent, .*\), found an unknown one; did you mean 'horizon'\?"),
     ({"rows": row(reward="x")}, r"^rows\[0\].reward: expected a finite number .* found 'x'"),
     ({"rows": row(stpes=[1])}, r"^rows\[0\].stpes: expected a known field .*; did you mean 'steps'\?"),

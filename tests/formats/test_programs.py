@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ from solvent.cli.app import run as run_command
 from solvent.errors import LoadLimitError, ModelError, SolventError
 from solvent.formats import storm
 from tests.effort import seeds
+from tests.storming import needs_storm
 
 CASES = Path(os.environ.get("SOLVENT_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "prism"
-_skipped_without_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="needs the cases")
 
 ROBOT = """\
@@ -48,12 +47,6 @@ label "there" = place=N;
 """
 STORM = "file: expected a model that Storm can build, found"
 CONSTANTS = {"N": 2, "slip": "1/4", "careful": False}
-
-
-def needs_storm(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test that needs Storm."""
-    marked: Callable[..., None] = pytest.mark.extras(_skipped_without_storm(test))
-    return marked
 
 
 @pytest.fixture

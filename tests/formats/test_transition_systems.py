@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,14 @@ import pytest
 
 import solvent
 from solvent.errors import ModelError
-from solvent.formats import storm
 from solvent.formats.transition_systems import identifiers, number_text, rational_chances, transition_system
 from solvent.model import instances
 from tests.effort import seeds
+from tests.storming import needs_storm
 
 EXAMPLES = Path(solvent.examples.__file__).parent
-_skipped_without_storm = pytest.mark.skipif(not storm.has_stormpy(), reason="needs stormpy")
 #: Examples without continuous costs.
 NAMES = ["cash-line", "covering", "delivery-van", "dose", "drone", "reservoir", "robot"]
-
-
-def needs_storm(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test that needs Storm."""
-    marked: Callable[..., None] = pytest.mark.extras(_skipped_without_storm(test))
-    return marked
 
 
 def random_model(seed: int) -> solvent.CMDP:

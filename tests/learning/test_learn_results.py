@@ -72,7 +72,8 @@ def test_files(tmp_path: Path) -> None:
     learned, file = grid(), tmp_path / "grid.learned"
     learned.save(file)
     loaded = LearnResult.load(file, instances.fuel_grid(3))
-    for name in ("status", "value_lower", "value_upper", "gap", "guaranteed", "episodes", "history", "message"):
+    kept = "status value_lower value_upper gap guaranteed episodes history message model_name limits"
+    for name in kept.split():
         assert getattr(loaded, name) == getattr(learned, name)
     assert loaded.policy == learned.policy
     assert loaded.returns.tolist() == learned.returns.tolist()
@@ -100,6 +101,7 @@ def test_files_that_no_run_wrote(tmp_path: Path) -> None:
         ({}, {name: value})
         for name, value in [
             ("status", "optimal"), ("status", 3), ("episodes", -1), ("episodes", True), ("violations", 301),
+            ("model_name", 3), ("limits", []), ("limits", {"fuel": 3}),
             ("resources", [3]), ("resources", ["a", "b"]), ("guaranteed", 1), ("message", None), ("episodes", 10**30),
         ]
     ]  # fmt: skip
@@ -116,6 +118,30 @@ def test_files_that_no_run_wrote(tmp_path: Path) -> None:
         file.write_bytes(write_archive(arrays | changed, header | fields))
         with pytest.raises((ModelError, solvent.PolicyError), match=r"grid\.learned"):
             LearnResult.load(file)
+
+
+def test_files_without_the_name_of_the_model(tmp_path: Path) -> None:
+    learned, file = grid(), tmp_path / "grid.learned"
+    learned.save(file)
+    arrays, header = read_archive(file.read_bytes())
+    older = {name: value for name, value in header.items() if name not in ("model_name", "limits")}
+    file.write_bytes(write_archive(arrays, older))
+    loaded = LearnResult.load(file)
+    assert (loaded.model_name, loaded.limits) == ("", {})
+    assert loaded.policy == learned.policy
+    assert loaded.plot().get_title(loc="left").startswith("gap ")
+
+
+def test_results_know_their_problem() -> None:
+    learned = grid()
+    assert learned.model_name == instances.fuel_grid(3).name != ""
+    assert learned.limits == {"fuel": learned.policy.limits.texts["fuel"]}
+    nothing = solvent.learn(impossible())
+    assert nothing.status is Status.INFEASIBLE
+    assert nothing.limits == {"weight": "at most -1"}
+    title = " ".join(learned.plot().get_title(loc="left").split())
+    assert title.startswith(f"fuel_grid(3), fuel {learned.limits['fuel']}: gap ")
+    assert "fuel_grid(3)" in learned._repr_html_()
 
 
 def test_frames() -> None:

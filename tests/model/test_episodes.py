@@ -174,10 +174,33 @@ def test_tables_by_step_are_told_apart() -> None:
     ):
         solvent.EpisodeCounts.of(model, [[("a", "go", 2, 0, "a")]])
     steps = [("a", "go", 1, 0, "a"), ("a", "go", 2, 0, "a"), ("a", "go", 1, 0, "a")]
-    with pytest.raises(
-        ModelError, match=r"^episode 0, step 2: expected at most 2 steps, as in the model, found another"
-    ):
+    message = (
+        "episode 0, step 2: expected at most 2 steps, as in the model, whose rows depend on the step, found another "
+        "step; leave out the steps after the last one of the model"
+    )
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
         solvent.EpisodeCounts.of(model, [steps])
+
+
+def test_a_stationary_model_may_have_longer_episodes() -> None:
+    long = [[("a", "go", 1, 2, "a")] * 5, [("a", "go", 2, 2, "a")]]
+    model = solvent.CMDP.from_episodes(long, 2)
+    assert (model.horizon, model.probability.tolist()) == (2, [5 / 6, 1 / 6])
+    counts = solvent.EpisodeCounts.of(model, long)
+    assert (counts.episodes, counts.steps, counts.outcome_counts.tolist()) == (2, 6, [5, 1])
+
+
+def test_records_of_equal_outcomes_are_divided_by_their_probabilities() -> None:
+    builder = solvent.CMDP.builder(horizon=2, start="a", resources=["cost"])
+    builder.add("a", "go", outcomes=[(0.25, "a", 1), (0.25, "b", 1), (0.125, "a", 1), (0.375, "a", 2)])
+    builder.terminal("b")
+    model = builder.build()
+    log = [[("a", "go", 1, 0, "a")]] * 9 + [[("a", "go", 1, 0, "b")]] * 4 + [[("a", "go", 2, 0, "a")]]
+    counts = solvent.EpisodeCounts.of(model, log)
+    assert counts.row_counts.tolist() == [14]
+    assert counts.outcome_counts.tolist() == [6, 4, 3, 1]
+    one = solvent.EpisodeCounts.of(model, log[:1])
+    assert one.outcome_counts.tolist() == [1, 0, 0, 0]
 
 
 def test_outcomes_that_the_model_lacks_are_refused() -> None:

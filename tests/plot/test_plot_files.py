@@ -168,7 +168,7 @@ def test_every_name_is_there():
 def test_colours_of_categories_differ_in_lightness_or_hue_for_the_color_blind():
     from matplotlib.colors import to_rgb
 
-    from solvent.plot.style import CATEGORIES
+    from solvent.plot.palette import CATEGORIES
 
     # what is left of a color without red cones, and without green ones (Viénot, Brettel and Mollon)
     blind = {

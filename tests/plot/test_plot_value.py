@@ -12,7 +12,7 @@ from matplotlib.patches import StepPatch
 import solvent
 from catalog import covering
 from solvent import BudgetError, ModelError, instances, plot
-from solvent.plot.value import marginal_steps, step_of_interest
+from solvent.plot.value import marginal_steps
 
 
 def steps_of(axes):
@@ -131,7 +131,7 @@ def test_a_step_far_above_the_others_is_cut_and_named():
 
 def test_the_bit_more_is_one_or_a_round_share():
     def extra(*weights):
-        return step_of_interest(solvent.frontier(instances.knapsack([1] * len(weights), weights)))
+        return solvent.frontier(instances.knapsack([1] * len(weights), weights)).shown_extra
 
     assert extra(30, 31) == 1
     assert extra(3000, 4001) == 200

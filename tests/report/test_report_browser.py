@@ -138,6 +138,45 @@ def test_every_example_on_a_desktop_and_on_a_phone(name: str, browser: Browser, 
         assert empty == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_actions_are_visible_on_a_phone(name: str, browser: Browser, page: Callable[[str], Path]) -> None:
+    browser.open(page(name), width=390)
+    for box in ("plan-rows", "episode-rows"):
+        ends = browser.script(
+            "return [...document.querySelectorAll(`#${arguments[0]} .action`)].map((cell) => {"
+            " const box = cell.closest('.scroll').getBoundingClientRect(), it = cell.getBoundingClientRect();"
+            " return [it.left - box.left, box.right - it.right, it.width]; })",
+            box,
+        )
+        assert ends
+        assert all(left >= 0 and right >= 0 and width > 10 for left, right, width in ends)
+        table = "const box = document.getElementById(arguments[0]).closest('.scroll');"
+        assert browser.script(f"{table} return box.scrollWidth - box.clientWidth", box) == 0
+    step, action = (f"#plan-rows tr:first-child {part}" for part in ("th", ".action"))
+    tops = [
+        browser.script("return document.querySelector(arguments[0]).getBoundingClientRect().top", at)
+        for at in (step, action)
+    ]
+    assert abs(tops[0] - tops[1]) < 5  # on the first line of the row
+
+
+def test_hatches_of_actions_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=12, start="s", resources=["fuel"], budget={"fuel": 60})
+    for i in range(12):
+        b.add("s", f"go {i}", reward=1 + (i + 1) ** 0.5, outcomes=[(1, "s", {"fuel": i})], steps=[i, (i + 5) % 12])
+    solvent.solve(b.build()).report(tmp_path / "page.html", episodes=100)
+    browser.open(tmp_path / "page.html")
+    fills = browser.script(
+        "return [...document.querySelectorAll('#plan-chart .mark-rect path')].map((cell) => cell.getAttribute('fill'))"
+    )
+    used = {fill for fill in fills if fill.startswith("url(#hatch-")}
+    assert used
+    assert {fill for fill in fills if fill.startswith("#")}
+    for fill in used:
+        assert browser.find(fill.removeprefix("url(#").removesuffix(")")).tag_name == "pattern"
+    assert browser.messages() == []
+
+
 def test_the_slider_shows_the_values_of_the_curve(browser: Browser, page: Callable[[str], Path]) -> None:
     browser.open(page("delivery-van"))
     model = solvent.load_model(EXAMPLES / "delivery-van.yaml")

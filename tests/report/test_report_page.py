@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -81,8 +82,21 @@ def test_values_of_other_budgets_are_those_of_the_curve(tmp_path: Path) -> None:
         assert each["rise"] == ([str(curve.budgets[above[0]]), curve.values[above[0]]] if above else None)
 
 
+def least_spent(model: solvent.CMDP) -> dict[tuple[int, Any], Fraction]:
+    """Return the least that a history can have spent at each step, in each state; by trying all actions."""
+    found = {(0, model.start): Fraction(0)}
+    for step in range(model.horizon - 1):
+        for state in model.states:
+            for row in model.rows(step, model.state_index(state)) if (step, state) in found else ():
+                for _, after, cost in model.outcomes(row):
+                    spent = max(found[step, state] + cost["fuel"], Fraction(0))
+                    found[step + 1, after] = min(spent, found.get((step + 1, after), spent))
+    return found
+
+
 def test_plans_of_other_budgets_are_their_policies(tmp_path: Path) -> None:
     model = trips()
+    least = least_spent(model)
     page = report(solvent.solve(model), tmp_path)
     data = page.data
     for each in data["curves"][0]["positions"]:
@@ -95,7 +109,9 @@ def test_plans_of_other_budgets_are_their_policies(tmp_path: Path) -> None:
             step, state, action, low, high, value = row
             assert (step, data["states"][state], data["actions"][action]) == (one.step, one.state, one.action_text)
             ends = [None if i < 0 else Fraction(data["amounts"][i][0]) for i in (low, high)]
-            assert tuple(ends) == one.remaining["fuel"]
+            bottom, top = one.remaining["fuel"]
+            most = Fraction(each["text"]) - least[step, one.state]
+            assert ends == [bottom, most if bottom is not None and (top is None or top > most >= bottom) else top]
             assert value == one.value_text
         (first,) = plan["first"]
         assert data["actions"][first[1]] == policy.action(0, "home", 0)
@@ -272,7 +288,8 @@ def test_continuous_costs_have_no_curve(tmp_path: Path) -> None:
     page = report(solvent.solve(b.build(), gap=0.1), tmp_path)
     assert "There are no values of other budgets: costs are continuous" in page.text
     assert page.data["curves"] == []
-    assert page.data["plans"]
+    rows = page.data["plans"][0]["tables"][0]["rows"]
+    assert all(row[4] >= 0 and page.data["amounts"][row[4]][1] <= 3 for row in rows)
 
 
 def test_an_episode_that_begins_in_a_terminal_state_earns_its_end_reward(tmp_path: Path) -> None:
@@ -298,7 +315,116 @@ def test_a_least_budget_near_the_end_of_the_slider(needed: int, tmp_path: Path) 
     b.add("s", "go", reward=1, outcomes=[(0.5, "s", {"fuel": needed}), (0.5, "s", {"fuel": needed - 1})])
     page = report(solvent.solve(b.build()), tmp_path)
     values = [each["value"] for shown in page.data["curves"] for each in shown["positions"]]
-    assert values == {600: [None, 1.0], 601: [None, None], 900: []}[needed]
+    assert values == {600: [None, 1.0], 601: [], 900: []}[needed]
+    said = (
+        "No budget of fuel up to 600 is feasible, so that there is no curve. The least feasible budget is "
+        f"{needed}; with max_budget of at least that, it is shown."
+    )
+    assert (said in page.text) == (needed > 600) == ("budget-slider" not in page.ids())
+
+
+def test_a_model_that_no_budget_helps_says_so(tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["fuel"], budget=3, must_end_in=["t"], states=["s", "t"])
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": 1})])
+    b.terminal("t")
+    page = report(solvent.solve(b.build()), tmp_path)
+    assert "No budget of fuel up to 6 is feasible, so that there is no curve." in page.text
+    assert "budget-slider" not in page.ids()
+
+
+def test_limits_by_step_that_no_change_helps_say_so(tmp_path: Path) -> None:
+    limits = solvent.Budget(upper=[1, 2])
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["fuel"], budget={"fuel": limits})
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": 50}), (0, "s", {"fuel": 1})])
+    b.add("s", "run", reward=1, outcomes=[(1, "s", {"fuel": 51})])
+    page = report(solvent.solve(b.build()), tmp_path)
+    assert (
+        "Nothing is feasible even if all upper limits of fuel are raised by 6, so that there is no curve. " in page.text
+    )
+    assert "They are too tight by 98." in page.text
+    assert "budget-slider" not in page.ids()
+
+
+def test_the_other_limits_are_named_if_no_budget_is_feasible(tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["fuel", "time"], budget={"fuel": 9, "time": 1})
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": 1, "time": 5})])
+    page = report(solvent.solve(b.build()), tmp_path)
+    assert "fuel: No budget of fuel up to 18 is feasible while the other limits stay as they are" in page.text
+    assert (
+        "time: No budget of time up to 2 is feasible while the other limits stay as they are, so that there is no "
+        "curve. The least feasible budget is 5; with max_budget of at least that, it is shown."
+    ) in page.text
+
+
+@pytest.mark.parametrize("upper", [3, (3, 3, 4, 4)])
+def test_the_gain_is_that_of_the_curve_and_is_explained(upper: Any, tmp_path: Path) -> None:
+    page = report(solvent.solve(trips(), budget={"fuel": solvent.Budget(upper=upper)}), tmp_path)
+    (shown,) = page.data["curves"]
+    extra = Fraction(shown["extra"])
+    more = f"all limits relaxed by {extra} more" if shown["moved"] else f"{shown['extra']} more budget"
+    gain = f"The gain of +{shown['extra']} is the best expected value with {more}, minus that without."
+    assert shown["note"].endswith(gain)
+    (spec,) = page.data["specs"]["gain"]
+    assert spec["layer"][0]["encoding"]["y"]["title"] == f"gain of +{shown['extra']}"
+    values = {Fraction(each["text"]): each["value"] for each in shown["positions"]}
+    compared = 0
+    for each in shown["positions"]:
+        after = Fraction(each["text"]) + extra
+        if after in values and each["value"] is not None:
+            assert each["marginal"] == pytest.approx(values[after] - each["value"], abs=1e-12)
+            compared += 1
+    assert compared >= 4
+
+
+def test_actions_have_the_styles_of_figures(tmp_path: Path) -> None:
+    from solvent.plot.action_colors import ActionScale
+
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["fuel"], budget={"fuel": 40})
+    for i in range(20):
+        b.add("s", f"go {i}", reward=1 + i, outcomes=[(1, f"t{i}", {"fuel": 1 + 2 * i})])
+        b.add(f"t{i}", f"end {i}", reward=1, outcomes=[(1, f"t{i}", {"fuel": 0})])
+    model = b.build()
+    page = report(solvent.solve(model), tmp_path)
+    scale = ActionScale(model.actions, np.arange(model.n_actions)[:20])
+    assert len(page.data["styles"]) == len(page.data["actions"]) >= 20
+    for name, (color, hatch, line) in zip(page.data["actions"], page.data["styles"], strict=True):
+        style = scale.styles.get(model.actions.index(name))
+        if style is not None:
+            assert (color, hatch, line) == (style.color, style.hatch[:1], style.hatch_color)
+    assert {hatch for _, hatch, _ in page.data["styles"]} >= {"", "/", "."}
+
+
+def test_amounts_end_at_what_can_remain(tmp_path: Path) -> None:
+    van = solvent.examples.load("delivery-van")
+    solution = solvent.solve(van, budget={"fuel": 12})
+    page = report(solution, tmp_path, max_budget=20)
+    exact = solvent.verify(van, solution)
+    for plan, most in ((page.data["plans"][0], 12), *((p, 20) for p in page.data["plans"][1:])):
+        for step, _, _, low, high, _ in plan["tables"][0]["rows"]:
+            assert high >= 0, "an amount without an end"
+            assert page.data["amounts"][low][1] <= page.data["amounts"][high][1] <= most
+            if most == 12 and step == 1:  # no history of any policy has spent less
+                assert page.data["amounts"][high][1] <= 12 - exact.least_spent_by_step["fuel"][0]
+
+
+def test_amounts_end_at_limits_on_the_other_side(tmp_path: Path) -> None:
+    page = report(solvent.solve(solvent.examples.load("drone")), tmp_path)
+    at = page.data["limited"].index("battery")  # between 0 and 20, and recharging costs less than nothing
+    for table in page.data["plans"][0]["tables"]:
+        for row in table["rows"]:
+            assert row[4 + 2 * at] < 0 or page.data["amounts"][row[4 + 2 * at]][1] <= 20
+
+
+def test_amounts_of_lower_limits_end_too(tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=3, start="s", resources=["cash"], budget={"cash": solvent.Budget(lower=-2)})
+    b.add("s", "work", reward=0, outcomes=[(0.5, "s", {"cash": 1}), (0.5, "s", {"cash": 2})])
+    b.add("s", "spend", reward=1, outcomes=[(1, "s", {"cash": -1})])
+    page = report(solvent.solve(b.build()), tmp_path)
+    rows = page.data["plans"][0]["tables"][0]["rows"]
+    ends = {(row[0], page.data["amounts"][row[4]][1]) for row in rows if row[4] >= 0}
+    assert {(row[0], row[4]) for row in rows if row[4] < 0} == set()
+    assert max(end for step, end in ends if step == 0) == 2
+    assert max(end for step, end in ends if step == 2) <= 6
 
 
 @pytest.mark.parametrize("upper", [1, (1, 1, 2, 2)])
@@ -510,12 +636,17 @@ def test_a_solution_of_a_discounted_model_is_refused(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=None, discount=0.5, start="s", resources=["fuel"], budget={"fuel": 4})
     b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": 1})])
     b.add("s", "rest", outcomes=[(1, "s", 0)])
-    solution = solvent.solve(b.build(), epsilon=0.5)
+    model = b.build()
+    solution = solvent.solve(model, epsilon=0.5)
     message = (
-        "report: expected a solution of a model with a last step, as `solve` returns it, found a solution of a disc"
+        "report: expected a solution of a model with a last step, as `solve` returns it, found a solution of a "
+        "discounted model; for the first steps, take the solution of solve(model.unrolled(steps)); verify(model, "
+        "solution) checks this one"
     )
-    with pytest.raises(solvent.ModelError, match=message):
+    with pytest.raises(solvent.ModelError, match=f"^{re.escape(message)}$"):
         solution.report(tmp_path / "page.html")
+    assert solvent.verify(model, solution).worst_spent["fuel"] <= 4
+    assert "There are 5 steps" in report(solvent.solve(model.unrolled(5)), tmp_path).text
 
 
 def test_a_copy_of_a_solution_has_the_same_page(tmp_path: Path) -> None:

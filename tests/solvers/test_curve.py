@@ -228,3 +228,29 @@ def test_less_than_nothing_cannot_remain():
     ):
         solvent.frontier(b.build(), vary="remaining", budget=-1, max_budget=-2)
     assert solvent.frontier(b.build(), vary="remaining", budget=-1, max_budget=0).value(0) == 0
+
+
+def test_a_frame_has_the_marginal_value_of_each_budget(monkeypatch):
+    class Pandas:
+        DataFrame = dict
+
+    monkeypatch.setattr("solvent.solvers.curve.import_pandas", lambda: Pandas)
+    curve = solvent.frontier(solvent.examples.load("delivery-van"), max_budget=12)
+    for extra in (1, 3):
+        frame = curve.to_frame() if extra == 1 else curve.to_frame(extra=extra)
+        assert list(frame) == ["budget", "value", "marginal"]
+        for budget, worth in zip(curve.budgets, frame["marginal"], strict=True):
+            if budget + extra <= 12:
+                assert worth == curve.marginal(budget, extra) == curve.value(budget + extra) - curve.value(budget)
+            else:
+                assert np.isnan(worth)
+
+
+def test_a_marginal_value_that_is_not_known():
+    b = solvent.CMDP.builder(horizon=1, start=0, resources=["fuel"])
+    b.add(0, "go", outcomes=[(1, 0, 5)])
+    curve = solvent.frontier(b.build(), max_budget=7)
+    assert (curve.known_marginal(4), curve.known_marginal(5), curve.known_marginal(7)) == (None, 0.0, 0.0)
+    assert solvent.frontier(b.build(), max_budget=3).shown_extra == 1
+    short = solvent.frontier(solvent.examples.load("delivery-van"), max_budget=12)
+    assert short.known_marginal(12) is None

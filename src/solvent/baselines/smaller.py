@@ -36,6 +36,8 @@ from solvent.verification.finite import verify_within
 #: Number of surrogates tried from loose to tight, and of bisections after that.
 GRID = 32
 ROUNDS = 16
+#: Length of the longest amount that messages state exactly.
+_DIGITS = 12
 _OF = ("expectation", "chance")
 #: The greatest t of a linear program is replaced by a fraction with at most this denominator if one is within `_NEAR`.
 _SIMPLEST = 10**6
@@ -95,7 +97,7 @@ def smaller_budget(
     >>> from solvent.model import instances
     >>> found = smaller_budget(instances.markov_gap(prize=10))
     >>> found, found.message
-    (Baseline(expectation, smaller budget, feasible, value 0), 'planned for cost 0.5')
+    (Baseline(expectation, smaller budget, feasible, value 0), 'planned for cost at most 0.5')
     >>> smaller_budget(instances.markov_gap(prize=10), of="chance").status.value
     'not_found'
     """
@@ -301,15 +303,24 @@ def as_budget(model: CMDP, limits: Limits) -> dict[str, Budget]:
 
 
 def _show(limits: Limits) -> str:
-    """Return limits as text: a number if all steps have the same upper limit and no lower limit, else a budget."""
+    """Return limits in words; an upper limit below 0 is also stated as what must be refunded.
+
+    Examples
+    --------
+    >>> from solvent.model.budget import limits_of
+    >>> _show(limits_of({"fuel": Budget(-120), "cost": Budget("1/2")}, horizon=2))
+    'fuel at most -120, that is, a refund of at least 120, and cost at most 0.5'
+    """
     parts = []
     for name, upper, lower in zip(limits.resources, limits.upper, limits.lower, strict=True):
-        if len(set(upper)) == 1 and upper[0] is not None and all(x is None for x in lower):
-            parts.append(f"{name} {short_amount(upper[0])}")
-        else:
-            text = repr(Budget(upper=_unless_open(upper), lower=_unless_open(lower)))
+        one = upper[0] if len(set(upper)) == 1 and all(x is None for x in lower) else None
+        if one is None:
+            text = limits.texts[name]
             parts.append(f"{name} {text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}")
-    return ", ".join(parts)
+        else:
+            refund = f", that is, a refund of at least {short_amount(-one, _DIGITS)}" if one < 0 else ""
+            parts.append(f"{name} at most {short_amount(one, _DIGITS)}{refund}")
+    return ", and ".join(parts)
 
 
 def _unless_open(side: tuple[Fraction | None, ...]) -> tuple[Fraction | None, ...] | None:

@@ -250,7 +250,7 @@ def _task_of_file(
     rewards: tuple[float, float] | None,
     given: dict[str, Any],
 ) -> LearnTask:
-    from solvent.model.validation import check_horizon
+    from solvent.model.consistency import check_horizon
 
     file_format = find_format(path)
     if file_format is not None and file_format.is_program:  # these two options are for such files as well
@@ -288,7 +288,7 @@ def _task_of_env(
         hint = f"for a model, name a file ending in {suffixes_text()}"
         raise ModelError("--horizon", "a number of steps for an environment", "none", hint)
     from solvent.gym.registered import make_registered
-    from solvent.model.validation import check_horizon
+    from solvent.model.consistency import check_horizon
 
     with session.working(f"making {path}"):
         found = make_registered(str(path), arguments, check_horizon(horizon), step_cost, limits, session.note)

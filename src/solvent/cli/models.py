@@ -79,7 +79,8 @@ def read_model(session: Session, path: Path) -> CMDP:
     if isinstance(loaded, DiscountedCMDP):
         raise ModelError(
             str(path), "a model with a finite horizon", "a discounted model with an infinite horizon",
-            "discounted models are solved in Python; see docs/planning.md, section Infinite horizon",
+            "discounted models are solved in Python; see docs/planning.md, section Infinite horizon; "
+            "model.unrolled(steps) is a model of the first steps, which can be saved",
         )  # fmt: skip
     return loaded
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from solvent.errors import ModelError, SolventError, did_you_mean, quote
+from solvent.core.paths import check_suffix
+from solvent.errors import ModelError, SolventError, quote
 
 PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -90,10 +91,8 @@ def plan_output(
     if path is None:
         return None
     where = f"{option} {path}"
-    if suffixes and path.suffix.lower() not in suffixes:
-        found = quote(path.suffix) if path.suffix else "no suffix"
-        hint = did_you_mean(path.suffix, suffixes) if path.suffix else ""
-        raise ModelError(where, f"a name ending in {_either(suffixes)}", found, hint)
+    if suffixes:
+        check_suffix(path, suffixes, where=where)
     _check_writable(where, path)
     if any(_same(path, other) for other in inputs):
         raise ModelError(where, "a file other than the inputs", "an input file")
@@ -145,7 +144,3 @@ def _same(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except OSError:  # one of them does not exist
         return False
-
-
-def _either(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from solvent.cli.budgets import read_amount_options, read_budget_options, read_epsilon_options, read_spent_options
+from solvent.cli.budgets import read_amount_options
 from solvent.cli.completion import complete_budget
 from solvent.cli.exits import finish
-from solvent.cli.models import read_model
 from solvent.cli.options import (
     ApproximationOption,
     BudgetOption,
@@ -25,9 +24,8 @@ from solvent.cli.options import (
 )
 from solvent.cli.outputs import OutputFiles, plan_output
 from solvent.cli.session import Session
-from solvent.cli.solving import CODES, gap_for_continuous_costs, warn_of_excess
+from solvent.cli.solving import CODES, read_task, warn_of_excess
 
-_SUFFIXES = (".html", ".htm")
 #: Seconds for each part of the page, unless a time limit is given.
 _SECONDS = 60.0
 
@@ -82,29 +80,21 @@ def report(
     Needs the extra `report`: pip install "solvent[report]".
     """
     from solvent.cli.text import records, results
-    from solvent.model.budget import resolve
     from solvent.report.bundle import check_installed
-    from solvent.report.write import read_settings, write_report
-    from solvent.solvers.solve import solve as run
+    from solvent.report.write import SUFFIXES, read_settings, write_report
 
-    output = plan_output("--out", out, inputs=(model,), suffixes=_SUFFIXES)
+    output = plan_output("--out", out, inputs=(model,), suffixes=SUFFIXES)
     check_installed()
     session.plan_files(report=output)
-    loaded = read_model(session, model)
-    limited, before = read_budget_options(budget, loaded), read_spent_options(spent, loaded)
-    limits = resolve(loaded, limited, before)
+    task = read_task(session, model, budget, spent)
+    loaded, limits = task.model, task.limits
     largest = read_amount_options(max_budget, list(limits.resources), "--max-budget", "a limited resource")
     settings = read_settings(
         limits, largest, episodes, seed, trajectories, delta, _SECONDS if time_limit is None else time_limit,
         memory_limit,
     )  # fmt: skip
-    plain = approximation is None and epsilon is None and not strict and method in (None, "auto")
-    gap = gap_for_continuous_costs(session, loaded, limits, gap, plain)
-    solution = run(
-        loaded, limited, spent=before, method=method or "auto", approximation=approximation,
-        epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
-        memory_limit=memory_limit, progress=session.progress,
-    )  # fmt: skip
+    scheme = task.read_scheme(session, method, approximation, epsilon, gap, strict=strict)
+    solution = task.solve(session, **scheme, time_limit=time_limit, memory_limit=memory_limit)
     if session.interrupted:
         session.note("interrupted: the page is about what was found so far")
     output_files = OutputFiles()

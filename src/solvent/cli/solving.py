@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -81,8 +81,6 @@ def solve(
 ) -> int:
     """Find the best policy that never exceeds the budget."""
     from solvent.cli.text import records, results
-    from solvent.model.budget import resolve
-    from solvent.solvers.solve import solve as run
 
     drawing = plan_drawing(plot, "spending", (model,))
     outputs = {
@@ -91,18 +89,13 @@ def solve(
     }
     refuse_duplicates(outputs)
     session.plan_files(policy=outputs["--out"], plot=outputs["--plot"])
-    loaded = read_model(session, model)
-    limited = read_budget_options(budget, loaded)
-    before = read_spent_options(spent, loaded)
-    limits = resolve(loaded, limited, before)
-    plain = approximation is None and epsilon is None and not strict and method in (None, "auto")
-    gap = gap_for_continuous_costs(session, loaded, limits, gap, plain)
+    task = read_task(session, model, budget, spent)
+    loaded, limits = task.model, task.limits
+    scheme = task.read_scheme(session, method, approximation, epsilon, gap, strict=strict)
     with session.checkpoint_notes(checkpoint):
-        solution = run(
-            loaded, limited, spent=before, method=method or "auto", approximation=approximation,
-            epsilon=read_epsilon_options(epsilon, loaded), strict=strict, gap=gap, time_limit=time_limit,
-            memory_limit=memory_limit, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-            engine=engine, address=address, progress=session.progress,
+        solution = task.solve(
+            session, **scheme, time_limit=time_limit, memory_limit=memory_limit, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every, engine=engine, address=address,
         )  # fmt: skip
     if session.interrupted:
         found = solution.status.has_policy
@@ -119,12 +112,60 @@ def solve(
     return finish(session, text, record, code, output_files.error)
 
 
-def gap_for_continuous_costs(session: Session, model: CMDP, limits: Limits, gap: str | None, plain: bool) -> str | None:
-    """Return the gap to solve to: the one given, or a default if costs are continuous and nothing else is asked for."""
-    if gap is not None or not plain or not _has_continuous_costs(model, limits):
-        return gap
-    session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {_CONTINUOUS_GAP}")
-    return _CONTINUOUS_GAP
+class Task(NamedTuple):
+    """What a command solves: a model, and its budget and what was spent before as options state them.
+
+    Attributes
+    ----------
+    model : CMDP
+    budget, spent
+        As `solvent.solve` takes them.
+    limits : Limits
+        The limits that they put on each step.
+    """
+
+    model: CMDP
+    budget: Any
+    spent: Any
+    limits: Limits
+
+    def read_scheme(
+        self,
+        session: Session,
+        method: str | None,
+        approximation: str | None,
+        epsilon: list[str] | None,
+        gap: str | None,
+        *,
+        strict: bool,
+    ) -> dict[str, Any]:
+        """Return the arguments of `solvent.solve` that say how to solve it.
+
+        Without any of the options, a model with continuous costs is solved to a small gap.
+        """
+        plain = approximation is None and epsilon is None and not strict and method in (None, "auto")
+        if gap is None and plain and _has_continuous_costs(self.model, self.limits):
+            session.note(f"costs are continuous, so that the answer is within a gap, as with --gap {_CONTINUOUS_GAP}")
+            gap = _CONTINUOUS_GAP
+        return {
+            "method": method or "auto", "approximation": approximation, "strict": strict, "gap": gap,
+            "epsilon": read_epsilon_options(epsilon, self.model),
+        }  # fmt: skip
+
+    def solve(self, session: Session, **options: Any) -> Solution:
+        """Solve the problem; the options are those of `solvent.solve`."""
+        from solvent.solvers.solve import solve as run
+
+        return run(self.model, self.budget, spent=self.spent, progress=session.progress, **options)
+
+
+def read_task(session: Session, path: Path, budget: list[str] | None, spent: list[str] | None) -> Task:
+    """Load a model, and read the options `--budget` and `--spent`."""
+    from solvent.model.budget import resolve
+
+    model = read_model(session, path)
+    limited, before = read_budget_options(budget, model), read_spent_options(spent, model)
+    return Task(model, limited, before, resolve(model, limited, before))
 
 
 def warn_of_excess(session: Session, solution: Solution) -> None:

@@ -39,6 +39,7 @@ from solvent.core.files import is_temporary, lock_file, read_plain, write_atomic
 from solvent.core.interrupt import held_back, terminable
 from solvent.core.loading import LoadLimits, loading
 from solvent.core.logs import get_logger
+from solvent.core.paths import read_path
 from solvent.errors import CheckpointWarning, ModelError, SolventError, quote
 
 #: The format in which checkpoints are written.
@@ -57,12 +58,7 @@ _logger = get_logger(__name__)
 
 def read_checkpoint_path(checkpoint: Any) -> Path | None:
     """Return the argument `checkpoint` after checking it."""
-    if checkpoint is None:
-        return None
-    path = os.fspath(checkpoint) if isinstance(checkpoint, str | os.PathLike) else None
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise ModelError("checkpoint", "a path", quote(checkpoint))
-    return Path(path)
+    return None if checkpoint is None else read_path(checkpoint, "checkpoint")
 
 
 def open_checkpoint(

@@ -14,6 +14,7 @@ from typing import Any
 from solvent._version import __version__
 from solvent.core.engines import open_engine
 from solvent.core.files import write_atomically
+from solvent.core.paths import read_path
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.experiments.approximation import Approximation
 from solvent.experiments.average import Average
@@ -130,13 +131,13 @@ def reproduce(
     ...     [made.name for made in reproduce(["precision"], folder, quick=True)]
     ['precision']
     """
-    chosen = choose(names)
+    chosen, place = choose(names), read_path(folder, "folder", "the path of a folder")
     with open_engine(engine, address) as opened:
         for name in chosen:
             began = time.perf_counter()
             experiment = ALL[name].quick() if quick else ALL[name]()
-            rows = run(experiment.study(), folder, jobs, progress, fresh=fresh, engine=opened)
-            made = _write(experiment, experiment.results(rows), Path(folder), len(rows))
+            rows = run(experiment.study(), place, jobs, progress, fresh=fresh, engine=opened)
+            made = _write(experiment, experiment.results(rows), place, len(rows))
             yield replace(made, seconds=time.perf_counter() - began)
 
 
@@ -160,10 +161,11 @@ def write_claims(made: Iterable[Reproduced], folder: str | Path, *, quick: bool 
 
     With `quick`, its first line says that sizes were small and that the verdicts are meaningless.
     """
+    place = read_path(folder, "folder", "the path of a folder")
     facts = {each.name: each.facts for each in made}
     if not set(FIGURES) <= set(facts):
         return None
-    path = Path(folder) / "claims.md"
+    path = place / "claims.md"
     text = table(claims(facts))
     write_atomically(path, (f"{TOY}\n\n{text}" if quick else text).encode())
     return path

@@ -54,6 +54,7 @@ from typing import Any, Generic, TypeVar
 from solvent._version import __version__
 from solvent.core.arguments import read_jobs
 from solvent.core.engines import Engine, RayEngine, open_engine
+from solvent.core.paths import read_path
 from solvent.core.progress import open_progress
 from solvent.errors import ModelError, SolventError, quote
 
@@ -168,8 +169,9 @@ def run(
     jobs = read_jobs(jobs)
     if not study.cases:
         return []
-    _check_folder(Path(folder))
-    table = _Table(Path(folder) / f"{study.name}.csv", type(study.cases[0]), study.result)
+    place = read_path(folder, "folder", "the path of a folder")
+    _check_folder(place)
+    table = _Table(place / f"{study.name}.csv", type(study.cases[0]), study.result)
     known = {} if fresh else table.read()
     if fresh:
         table.remove()

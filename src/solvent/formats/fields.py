@@ -13,10 +13,10 @@ from solvent.errors import LoadLimitError, ModelError, printable
 from solvent.formats.accounts import PROBABILITY, REWARD, decode_by_state, decode_resource, decode_start
 from solvent.formats.encoding import check_number, decode_budget, decode_cost, decode_name, quote_value
 from solvent.model.budget import Budget
+from solvent.model.consistency import MAX_HORIZON
 from solvent.model.distributions import FAMILIES
 from solvent.model.resources import Resource
 from solvent.model.steps import StepSet
-from solvent.model.validation import MAX_HORIZON
 
 NUMBER_SCHEMA = {
     "anyOf": [

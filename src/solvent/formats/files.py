@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from solvent.core.files import read_plain, write_atomically
 from solvent.core.loading import LoadLimits, check_limit, loading
+from solvent.core.paths import read_path
 from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.formats.programs import ProgramOptions
 from solvent.formats.registry import FORMATS, FileFormat, find_format, format_named, format_of, suffixes_text
@@ -116,9 +117,7 @@ def load_model(
     ...     load_model(file).budget
     {'weight': Budget(4)}
     """
-    if not isinstance(path, str | Path):
-        raise ModelError("load_model", "the path of a model file", quote(path))
-    path = Path(path)
+    path = read_path(path, "load_model", "the path of a model file")
     options = ProgramOptions.of(constants, costs, reward, horizon, goal)
     with loading(limits):
         file_format = format_of(path)
@@ -197,7 +196,7 @@ def save_model(model: AnyModel, path: str | Path) -> None:
     ModelError
         If the suffix is unknown, the file cannot be written, or the format cannot hold a name or a distribution.
     """
-    path = Path(path)
+    path = read_path(path, "save", "the path of a model file")
     for each, content in writable_format(path).write_files(model, path).items():
         write_atomically(each, content)
 
@@ -210,7 +209,7 @@ def save_system(system: TransitionSystem, path: str | Path) -> None:
     ModelError
         If the suffix is unknown, or the file cannot be written.
     """
-    path = Path(path)
+    path = read_path(path, "save", "the path of a model file")
     file_format = find_format(path)
     if file_format is None or not (file_format.is_program and file_format.writes):
         listed = [each.suffixes[0] for each in FORMATS if each.is_program and each.writes]

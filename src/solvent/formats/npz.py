@@ -41,11 +41,12 @@ from solvent.formats.encoding import (
     encode_name,
 )
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.consistency import check_horizon, check_names
 from solvent.model.discounted import AnyModel, DiscountedCMDP, read_discount
 from solvent.model.ends import read_start
 from solvent.model.resources import Resource, as_resources
 from solvent.model.steps import StepSet
-from solvent.model.validation import Accounts, Names, Rows, build_model, check_horizon, check_names
+from solvent.model.validation import Accounts, Names, Rows, build_model
 
 _ARRAYS = {
     "table_of_step": np.int32,

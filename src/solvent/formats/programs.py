@@ -66,7 +66,7 @@ class ProgramOptions:
         >>> ProgramOptions.of({"p": "1/3"}, ["time"], "value", 80).constants
         {'p': Fraction(1, 3)}
         """
-        from solvent.model.validation import check_horizon
+        from solvent.model.consistency import check_horizon
 
         for name, text in (("reward", reward), ("goal", goal)):
             if text is not None and (not isinstance(text, str) or not text):

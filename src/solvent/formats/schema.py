@@ -194,6 +194,11 @@ def check_document(data: Any) -> ModelFile:
     return file
 
 
+#: Names that users give to what was spent before the first step, and where it is stated instead.
+_INITIAL = ("spent", "initial", "initial_spent", "spent_before")
+_BEFORE = "what has been spent before the first step is an argument: solve(model, spent=...), or --spent fuel=5"
+
+
 def _first_error(error: ValidationError) -> ModelError:
     details = error.errors(include_url=False)
     detail = details[0]
@@ -216,13 +221,9 @@ def _first_error(error: ValidationError) -> ModelError:
     if kind == "missing":
         return ModelError(_path(detail["loc"][:-1]) or "file", f"a field {detail['loc'][-1]!r}", "none")
     if kind == "extra_forbidden":
-        known = _fields_at(detail["loc"])
-        return ModelError(
-            path,
-            f"a known field ({', '.join(known)})",
-            "an unknown one",
-            did_you_mean(detail["loc"][-1], known),
-        )
+        known, name = _fields_at(detail["loc"]), detail["loc"][-1]
+        hint = _BEFORE if len(detail["loc"]) == 1 and name in _INITIAL else did_you_mean(name, known)
+        return ModelError(path, f"a known field ({', '.join(known)})", "an unknown one", hint)
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Input should ")
     return ModelError(path or "file", message, quote_value(detail["input"]))
 

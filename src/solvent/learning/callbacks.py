@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from solvent.core.files import write_atomically
+from solvent.core.paths import read_path
 from solvent.errors import ModelError, SolventError
 from solvent.learning.result import LearnProgress
 
@@ -42,7 +43,7 @@ class CsvLog:
     def __init__(self, path: str | Path, every: int = 1000) -> None:
         if every < 1:
             raise ModelError("every", "a whole number of at least 1", str(every))
-        self._path, self._every = Path(path), every
+        self._path, self._every = read_path(path, "path", "the path of a CSV file"), every
         self._text, self._pending = io.StringIO(), 0
         self._writer = csv.writer(self._text, lineterminator="\n")
         self._writer.writerow(LearnProgress._fields)

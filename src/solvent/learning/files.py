@@ -22,6 +22,7 @@ from solvent.core.archives import (
     store_archive,
 )
 from solvent.core.loading import LoadLimits, loading
+from solvent.core.paths import read_path
 from solvent.errors import LocatedError, ModelError, SolventError, quote
 from solvent.model.cmdp import CMDP
 from solvent.policy.files import from_bytes
@@ -47,6 +48,7 @@ def save_result(result: Any, path: str | Path) -> None:
     header: dict[str, Any] = {_KEY: _FORMAT, "version": __version__}
     header |= {name: getattr(result, name) for name in _FIELDS}
     header |= {"status": result.status.value, "resources": list(result.resources)}
+    header |= {"model_name": result.model_name, "limits": dict(result.limits)}
     policy = b"" if result.status is Status.INFEASIBLE else to_bytes(result.policy)
     arrays: dict[str, NDArray[Any]] = {
         "bounds": np.array([result.value_lower, result.value_upper, result.gap], np.float64),
@@ -55,12 +57,12 @@ def save_result(result: Any, path: str | Path) -> None:
         "costs": result.costs,
         "policy": np.frombuffer(policy, np.uint8),
     }
-    store_archive(Path(path), arrays, header)
+    store_archive(read_path(path, "save", "the path of a result of learning"), arrays, header)
 
 
 def load_result(path: str | Path, model: CMDP | None = None, *, limits: LoadLimits | None = None) -> dict[str, Any]:
     """Return the fields of a result, with its policy, or None, as `policy`; see `LearnResult.load`."""
-    path = Path(path)
+    path = read_path(path, "load", "the path of a result of learning")
     with loading(limits):
         try:
             with opened(path) as content:
@@ -97,6 +99,7 @@ def _read(header: Header, arrays: Arrays, model: CMDP | None) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in given["resources"]):
         raise ModelError("header, resources", "names", quote(given["resources"]))
     given["resources"] = tuple(given["resources"])
+    given |= _read_problem(header)
     episodes = given["episodes"]
     if not 0 <= given["violations"] <= episodes < 2**53:
         raise ModelError("header, violations", f"a number from 0 to {episodes}", quote(given["violations"]))
@@ -119,6 +122,16 @@ def _read(header: Header, arrays: Arrays, model: CMDP | None) -> dict[str, Any]:
     history = _read_history(check_array(arrays, "history", np.float64, 2))
     numbers = {"value_lower": lower, "value_upper": upper, "gap": gap, "history": history}
     return given | numbers | {"returns": returns, "costs": costs, "policy": policy}
+
+
+def _read_problem(header: Header) -> dict[str, Any]:
+    """Return the name of the model and the limits in words; version 0.2 did not write them."""
+    name, limits = header.get("model_name", ""), header.get("limits", {})
+    if not isinstance(name, str):
+        raise ModelError("header, model_name", "text", quote(name))
+    if not isinstance(limits, dict) or not all(isinstance(text, str) for text in limits.values()):
+        raise ModelError("header, limits", "texts by resource", quote(limits))
+    return {"model_name": name, "limits": limits}
 
 
 def _read_history(array: NDArray[np.float64]) -> list[list[float]]:

@@ -6,7 +6,7 @@ exactly where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -110,6 +110,10 @@ class Learner:
         Sums of rewards of the episodes, in batches.
     costs : list of ndarray of float64, shape (E, D)
         What the episodes spent, in batches.
+    model_name : str
+        Name of the model or the environment; may be empty.
+    limits : dict of str to str
+        The limits in words, by resource.
     """
 
     settings: LearnSettings
@@ -130,6 +134,8 @@ class Learner:
     history: list[LearnProgress] = field(default_factory=list)
     returns: list[NDArray[np.float64]] = field(default_factory=list)
     costs: list[NDArray[np.float64]] = field(default_factory=list)
+    model_name: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
     _planner: Planner | None = None
 
     def __post_init__(self) -> None:
@@ -196,6 +202,7 @@ class Learner:
                 self.episodes, self.violations, tuple(self.history), self.episode_returns, self.episode_costs,
                 self.graph.problem.limits.resources,
             )  # fmt: skip
+        result = replace(result, model_name=self.model_name, limits=dict(self.limits))
         if not unsaved:
             return result
         message = f"{result.message}; the checkpoint could not be written: {unsaved}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +98,11 @@ class LearnResult:
         Whether `time_limit` or `memory_limit` ended the run.
     checkpoint_error : str
         Why the last checkpoint could not be written; empty if it was written or none was requested.
+    model_name : str
+        Name of the model, or the id of the environment; empty if it has none, or the result was saved by version 0.2.
+    limits : dict of str to str
+        The limits of each limited resource in words, such as "at most 30"; empty if the result was saved by version
+        0.2.
     """
 
     status: Status
@@ -115,6 +120,8 @@ class LearnResult:
     resources: tuple[str, ...] = ()
     limit_reached: bool = False
     checkpoint_error: str = ""
+    model_name: str = ""
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def infeasible(
@@ -257,7 +264,7 @@ class LearnResult:
         return pandas.DataFrame({"return": self.returns, **spent}, index=index)
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = []
+        rows: list[tuple[str, object]] = [("model", self.model_name)] if self.model_name else []
         if self.status is not Status.INFEASIBLE:
             rows.append(("value", f"between {self.value_lower:.6g} and {self.value_upper:.6g}"))
         rows.append(("episodes", f"{self.episodes:,}, of which {self.violations:,} over budget"))

@@ -42,8 +42,8 @@ from solvent.learning.support import LearnedSupport, SupportLike, read_support, 
 from solvent.learning.worst_case import WorstCase
 from solvent.model.budget import BudgetLike, Limits, SpentLike, limits_of, read_budgets, resolve
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.validation import check_horizon
 from solvent.policy.nodes import Counting
 from solvent.solvers.problem import Problem
 from solvent.solvers.transforms.rounding import additive_lengths, project, read_epsilon, relative_lengths
@@ -101,7 +101,21 @@ class LearnSetup:
         self._check_combination(played)
         learner = self._in_model(played, monitor) if isinstance(played, CMDP) else self._in_env(played, monitor)
         learner.monitor = monitor
+        learner.model_name, learner.limits = self._name(played), self._limits_played(played).texts
         return learner
+
+    def _name(self, played: CMDP | Environment) -> str:
+        """Return the name of the model, or the id of the environment; empty if there is none."""
+        if isinstance(played, CMDP):
+            return played.name
+        found = getattr(getattr(played, "spec", None), "id", None)
+        return found if isinstance(found, str) else self.support.name if isinstance(self.support, CMDP) else ""
+
+    def _limits_played(self, played: CMDP | Environment) -> Limits:
+        """Return the limits, by the steps of the user."""
+        if isinstance(played, CMDP):
+            return resolve(played, self.budget, self._initial(played))
+        return self._limits(self._horizon(played))[1]
 
     def _resolve_env(self) -> CMDP | Environment:
         """Return what is played: a model in place of an environment that does nothing but play it."""
@@ -167,7 +181,7 @@ class LearnSetup:
             raise ModelError("rewards", f"numbers from {low:g} to {high:g}", found, hint)
         if self.stationary and not model.is_stationary:
             raise ModelError("stationary", "a stationary model", f"one with {model.n_tables} tables", "leave it out")
-        limits, known = resolve(model, self.budget, self._initial(model)), self._is_known(model)
+        limits, known = self._limits_played(model), self._is_known(model)
         check_accounts(model, limits, known=known)
         check_returns(model, settings.return_range)
         drawn = isinstance(model.start, dict)

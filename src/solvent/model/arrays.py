@@ -13,17 +13,10 @@ from solvent.core.exact import exact_column
 from solvent.errors import ModelError
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import PROBABILITY_TOLERANCE, check_horizon, check_names
 from solvent.model.ends import EndRewardLike, GoalLike, StartLike, read_start
 from solvent.model.resources import ResourceLike, as_resources
-from solvent.model.validation import (
-    PROBABILITY_TOLERANCE,
-    Accounts,
-    Names,
-    Rows,
-    build_model,
-    check_horizon,
-    check_names,
-)
+from solvent.model.validation import Accounts, Names, Rows, build_model
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from solvent.core.loading import check_limit, check_time, current_load
 from solvent.errors import ModelError, did_you_mean, looks_misspelled, printable, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.consistency import check_horizon, check_names
 from solvent.model.distributions import CostDistribution, from_scipy, is_scipy
 from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_finite, read_start
 from solvent.model.resources import ResourceLike, as_resources
 from solvent.model.steps import StepSet
-from solvent.model.validation import Accounts, Names, Rows, build_model, check_horizon, check_names
+from solvent.model.validation import Accounts, Names, Rows, build_model
 
 _NO_STEPS = StepSet(())
 _OUTCOME = "(probability, next state), (probability, next state, cost) or (..., cost, reward)"

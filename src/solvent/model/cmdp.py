@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, Limits, limits_of
+from solvent.model.consistency import check_fields, check_horizon, tables_of_steps
 from solvent.model.constructors import ModelConstructors
 from solvent.model.distributions import CostDistribution
 from solvent.model.ends import first_states
@@ -53,6 +54,8 @@ class CMDP(ModelConstructors):
 
     Use `CMDP.builder`, `CMDP.from_arrays`, `CMDP.from_function`, `CMDP.from_gymnasium`, `CMDP.from_frame`,
     `CMDP.from_graph`, `CMDP.from_episodes` or `solvent.load_model` to make one. All fields are read-only.
+    `dataclasses.replace(model, ...)` returns a changed copy, whose fields are checked. If the model is stationary, its
+    horizon can be changed alone; if rows depend on the step, `table_of_step` must be given too.
 
     Attributes
     ----------
@@ -120,9 +123,12 @@ class CMDP(ModelConstructors):
     may_end: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "horizon", check_horizon(self.horizon))
         for side in ("floors", "ceilings"):
             if not getattr(self, side):
                 object.__setattr__(self, side, (None,) * len(self.resources))
+        object.__setattr__(self, "table_of_step", tables_of_steps(self))
+        object.__setattr__(self, "budget", check_fields(self))
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
             array.flags.writeable = False
 

@@ -591,7 +591,8 @@ class ModelConstructors:
             has the columns `episode`, `state`, `action`, `reward`, `next`, and `cost_` followed by the name of each
             resource.
         horizon : int
-            Number of steps of the model.
+            Number of steps of the model. Episodes may be shorter or longer: the model is stationary, and each recorded
+            step counts.
         start : hashable, or dict of hashable to number, optional
             First state of the model. Default: as often as each state was the first of an episode.
         resources : sequence of str or Resource

@@ -28,8 +28,8 @@ from solvent.core.loading import current_load
 from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.consistency import MAX_HORIZON, MAX_TOTAL_REWARD, check_horizon
 from solvent.model.distributions import CostDistribution
-from solvent.model.validation import MAX_HORIZON, MAX_TOTAL_REWARD, check_horizon
 
 if TYPE_CHECKING:
     from solvent.model.describe import Description

@@ -13,10 +13,10 @@ from solvent.errors import ModelError, quote
 from solvent.model.arrays import from_arrays
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
+from solvent.model.consistency import MAX_HORIZON
 from solvent.model.discounted import DiscountedCMDP, check_constant, read_factor
 from solvent.model.functions import explore
 from solvent.model.resources import ResourceLike
-from solvent.model.validation import MAX_HORIZON
 
 
 class DiscountedBuilder:

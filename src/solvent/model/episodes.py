@@ -60,6 +60,12 @@ class EpisodeCounts:
     def of(cls, model: CMDP, episodes: Any) -> EpisodeCounts:
         """Count the rows and outcomes of a model in recorded episodes: those it was estimated from, or others.
 
+        Outcomes of a row that have the same next state and the same costs cannot be told apart in records. Their
+        records are divided among them in proportion to their probabilities, in whole numbers.
+
+        Episodes may be longer than the horizon if the model is stationary: its rows do not depend on the step, so that
+        a step counts wherever it was recorded.
+
         Parameters
         ----------
         model : CMDP
@@ -71,7 +77,7 @@ class EpisodeCounts:
         ------
         ModelError
             If a record is invalid, or its outcome is not one of the model, so that policies for the model could exceed
-            their budget.
+            their budget, or if rows depend on the step and an episode is longer than the horizon.
 
         Examples
         --------
@@ -295,28 +301,53 @@ def _count(model: CMDP, episodes: Any) -> EpisodeCounts:
     for d in range(model.n_resources):
         model.refuse_continuous(d, "an exact cost, so that outcomes can be counted", "", "EpisodeCounts.of: ")
     row_counts, outcome_counts = np.zeros(model.n_rows, np.int64), np.zeros(model.n_outcomes, np.int64)
-    known: dict[tuple[Hashable, ...], tuple[int, int]] = {}  # row and outcome
+    # a row, and its outcomes that records cannot tell apart
+    known: dict[tuple[Hashable, ...], tuple[int, list[int]]] = {}
     row_O = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr)).tolist()
     place_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr)).tolist()
     for o, row in enumerate(row_O):
         table, state = divmod(place_R[row], model.n_states)
         action, after = model.actions[model.row_action[row]], model.states[model.next_state[o]]
-        known[table, model.states[state], action, after, tuple(column.value(o) for column in model.cost)] = row, o
+        costs = tuple(column.value(o) for column in model.cost)
+        known.setdefault((table, model.states[state], action, after, costs), (row, []))[1].append(o)
     n_episodes = n_steps = 0
     for each in _read_steps(episodes, model.resources):
         read_reward(each.reward, each.where)  # not counted, but an invalid record is an error
         table = 0
         if not model.is_stationary:
             if each.step >= model.horizon:
-                raise ModelError(each.where, f"at most {model.horizon} steps, as in the model", "another")
+                raise ModelError(
+                    each.where, f"at most {model.horizon} steps, as in the model, whose rows depend on the step",
+                    "another step", "leave out the steps after the last one of the model",
+                )  # fmt: skip
             table = int(model.table_of_step[each.step])
         found = known.get((table, each.state, each.action, each.after, each.costs))
         if found is None:
-            costs = dict(zip(model.resources, map(short_amount, each.costs), strict=True))
-            outcome = f"next state {quote(each.after)} with costs {quote(costs)}"
+            amounts = dict(zip(model.resources, map(short_amount, each.costs), strict=True))
+            outcome = f"next state {quote(each.after)} with costs {quote(amounts)}"
             where = f"{each.where}, state {quote(each.state)}, action {quote(each.action)}"
             raise ModelError(where, "an outcome of the model", outcome)
         row_counts[found[0]] += 1
-        outcome_counts[found[1]] += 1
+        outcome_counts[found[1][0]] += 1
         n_episodes, n_steps = n_episodes + (each.step == 0), n_steps + 1
+    for _, equal in known.values():
+        if len(equal) > 1:
+            outcome_counts[equal] = _divided(int(outcome_counts[equal[0]]), model.probability[equal].tolist())
     return EpisodeCounts(n_episodes, n_steps, row_counts, outcome_counts)
+
+
+def _divided(count: int, weights: Sequence[float]) -> list[int]:
+    """Divide a count in proportion to weights, rounded by the method of largest remainders.
+
+    Examples
+    --------
+    >>> _divided(10, [0.25, 0.25, 0.5]), _divided(4, [0.1, 0.2])
+    ([3, 2, 5], [1, 3])
+    """
+    total = sum(map(Fraction, weights))
+    shares = [count * Fraction(weight) / total for weight in weights]
+    found = [int(share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: found[i] - shares[i])
+    for i in by_remainder[: count - sum(found)]:
+        found[i] += 1
+    return found

@@ -15,9 +15,9 @@ from solvent.errors import ModelError, looks_misspelled, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon
 from solvent.model.ends import EndRewardLike, GoalLike, StartLike, first_states, read_start
 from solvent.model.resources import ResourceLike
-from solvent.model.validation import check_horizon
 
 
 def from_function(

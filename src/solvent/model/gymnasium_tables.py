@@ -8,10 +8,10 @@ from typing import Any
 from solvent.errors import ModelError, quote
 from solvent.model.budget import BudgetLike
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon
 from solvent.model.ends import EndRewardLike, GoalLike
 from solvent.model.functions import from_function
 from solvent.model.resources import ResourceLike
-from solvent.model.validation import check_horizon
 
 
 def from_gymnasium(

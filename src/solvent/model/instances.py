@@ -15,8 +15,8 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import Builder
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon
 from solvent.model.functions import from_function
-from solvent.model.validation import check_horizon
 
 
 def knapsack(values: Sequence[float], weights: Sequence[Number], capacity: Number | None = None) -> CMDP:

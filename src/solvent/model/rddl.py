@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solvent.core.exact import Number, exact
+from solvent.core.paths import read_path
 from solvent.core.progress import ProgressLike
 from solvent.errors import ModelError, SolventError, quote
 from solvent.model.budget import BudgetLike
@@ -116,10 +117,14 @@ def from_rddl(
 
 def _paths(domain: Any, instance: Any) -> tuple[Path, Path]:
     """Return the files of a problem: given as paths, or by names in rddlrepository."""
-    if Path(domain).is_file() and Path(instance).is_file():
-        return Path(domain), Path(instance)
-    if Path(domain).suffix == ".rddl" or Path(instance).suffix == ".rddl":
-        missing = domain if not Path(domain).is_file() else instance
+    first, second = (
+        read_path(given, f"from_rddl, {name}", "a path or a name")
+        for name, given in (("domain", domain), ("instance", instance))
+    )
+    if first.is_file() and second.is_file():
+        return first, second
+    if first.suffix == ".rddl" or second.suffix == ".rddl":
+        missing = first if not first.is_file() else second
         raise ModelError("from_rddl", "files of a domain and an instance", f"no file {quote(str(missing))}")
     try:
         from rddlrepository.core.manager import RDDLRepoManager

@@ -6,9 +6,9 @@ The checks run over whole arrays. Messages are built only for the first error fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,12 @@ from solvent.core.loading import check_time, current_load
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, BudgetLike, read_budgets
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
+from solvent.model.consistency import MAX_TOTAL_REWARD, PROBABILITY_TOLERANCE
 from solvent.model.distributions import CostDistribution
 from solvent.model.ends import EndRewardLike, GoalLike, first_states, read_end_reward, read_must_end_in
 from solvent.model.resources import Resource
 from solvent.model.steps import StepSet
 
-#: Largest accepted difference between 1 and the sum of the probabilities of a row.
-PROBABILITY_TOLERANCE = 1e-9
-#: Bound on the total reward of a history, so that sums of rewards and of their rounding errors stay finite.
-MAX_TOTAL_REWARD = 1e300
-#: Largest horizon; limits and tables take memory for each step.
-MAX_HORIZON = 10**6
 #: Number of sets of states kept to detect a cycle.
 _MOST_KEPT = 10_000
 
@@ -75,47 +70,6 @@ class Rows:
     cost: tuple[ExactColumn, ...]
     distributions: tuple[CostDistribution, ...] = ()
     distribution_DO: NDArray[np.int32] | None = None
-
-
-def check_horizon(horizon: Any) -> int:
-    """Return the horizon as an int.
-
-    Raises
-    ------
-    ModelError
-        If it is not a whole number from 1 to `MAX_HORIZON`.
-    """
-    whole = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool | np.timedelta64)
-    if not whole or horizon < 1:
-        raise ModelError("horizon", "a whole number of at least 1", quote(horizon))
-    if horizon > MAX_HORIZON:
-        raise ModelError("horizon", f"at most {MAX_HORIZON}", quote(horizon))
-    return int(horizon)
-
-
-def check_names(names: Sequence[Hashable] | None, kind: str) -> tuple[Hashable, ...] | None:
-    """Return declared names of states or actions as a tuple; None if there are none.
-
-    Raises
-    ------
-    ModelError
-        If they are not distinct hashable values.
-    """
-    if names is None:
-        return None
-    if isinstance(names, str | bytes) or not isinstance(names, Sequence | np.ndarray | range):
-        raise ModelError(kind, "a list of names", quote(names))
-    listed = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
-    seen: set[Hashable] = set()
-    for name in listed:
-        try:
-            repeated = name in seen
-        except TypeError:
-            raise ModelError(kind, "hashable names", quote(name)) from None
-        if repeated:
-            raise ModelError(kind, "each name once", f"{quote(name)} twice")
-        seen.add(name)
-    return listed
 
 
 def build_model(

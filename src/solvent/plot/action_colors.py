@@ -1,29 +1,20 @@
-"""One scale of colors and hatches for the actions of a model, the same in all its figures.
-
-The style of an action depends on its position among the actions of the model only, so that it is the same for each
-state, policy and figure. Eight colors come first, then the same colors with hatches, then lighter and darker ones.
-"""
+"""The actions of a figure: their cells and their legend, in the styles of `solvent.plot.palette`."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from solvent.plot.labels import plot_name, short_name
-from solvent.plot.style import CATEGORIES, NOTHING, legend_right
+from solvent.plot.palette import Style, action_style
+from solvent.plot.style import NOTHING, legend_right
 
-#: Hatches, each of which starts another cycle of colors; and how much white or black is mixed into the colors.
-_HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "||||")
-_TINTS = ((0.0, 1.0), (0.45, 1.0), (0.35, 0.0))
-#: Number of different styles.
-N_STYLES = len(CATEGORIES) * len(_HATCHES) * len(_TINTS)
 #: Most actions with an entry of the legend, and most rows of one of its columns.
 MOST_LISTED, MOST_ROWS = 24, 16
 #: Length of names in a legend of several columns.
@@ -33,38 +24,11 @@ OTHERS = -1
 _OTHERS_COLOR = "#3C3C3C"
 
 
-class Style(NamedTuple):
-    """Color and hatch of an action."""
-
-    color: str
-    hatch: str = ""
-
-    @property
-    def hatch_color(self) -> str:
-        """White, or black on a light color."""
-        red, green, blue = to_rgb(self.color)
-        return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.62 else "white"
-
-    def of_patches(self) -> dict[str, Any]:
-        """Return arguments of patches; an edge of the same color avoids seams between cells."""
-        if not self.hatch:
-            return {"facecolor": self.color, "edgecolor": self.color, "linewidth": 0.4}
-        return {"facecolor": self.color, "edgecolor": self.hatch_color, "linewidth": 0, "hatch": self.hatch}
-
-
-def action_style(position: int) -> Style:
-    """Return the style of the action at a position of a model's actions.
-
-    Examples
-    --------
-    >>> action_style(0).color, action_style(8).hatch, len({action_style(i) for i in range(N_STYLES)}) == N_STYLES
-    ('#0072b2', '////', True)
-    """
-    cycle, place = divmod(position % N_STYLES, len(CATEGORIES))
-    tint, hatch = divmod(cycle, len(_HATCHES))
-    share, toward = _TINTS[tint]
-    red, green, blue = (round(255 * (part + share * (toward - part))) for part in to_rgb(CATEGORIES[place]))
-    return Style(f"#{red:02x}{green:02x}{blue:02x}", _HATCHES[hatch])
+def patch_style(style: Style) -> dict[str, Any]:
+    """Return arguments of patches; an edge of the same color avoids seams between cells."""
+    if not style.hatch:
+        return {"facecolor": style.color, "edgecolor": style.color, "linewidth": 0.4}
+    return {"facecolor": style.color, "edgecolor": style.hatch_color, "linewidth": 0, "hatch": style.hatch}
 
 
 class ActionScale:
@@ -118,11 +82,11 @@ class ActionScale:
         for action, style in self.styles.items():
             at = np.flatnonzero(drawn == action)
             if len(at):
-                axes.add_collection(PolyCollection(verts[at], label=self._label(action), **style.of_patches()))
+                axes.add_collection(PolyCollection(verts[at], label=self._label(action), **patch_style(style)))
 
     def handles(self) -> list[Patch]:
         """Return the entries of the legend, the last of which is for cells without a decision."""
-        entries = [Patch(label=self._label(action), **style.of_patches()) for action, style in self.styles.items()]
+        entries = [Patch(label=self._label(action), **patch_style(style)) for action, style in self.styles.items()]
         return [*entries, Patch(color=NOTHING, label="no decision")]
 
     def legend(self, axes: Axes) -> None:

@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, quote
-from solvent.plot.style import GRAY, NOTHING, QUANTILES, UPPER_BOUND, VALUE, faint_grid, styled_axes
+from solvent.plot.labels import title_text
+from solvent.plot.palette import GRAY
+from solvent.plot.style import NOTHING, QUANTILES, UPPER_BOUND, VALUE, faint_grid, styled_axes
 
 #: Number of episodes over which returns are averaged, as a share of all.
 _SHARE = 50
@@ -17,6 +19,8 @@ _SHARE = 50
 
 def learning(result: Any, ax: Axes | None = None) -> Axes:
     """Plot the bounds and the mean return against the number of episodes.
+
+    The title names the model and its limits, where the result knows them.
 
     Parameters
     ----------
@@ -56,7 +60,8 @@ def learning(result: Any, ax: Axes | None = None) -> Axes:
         axes.margins(x=0.02, y=0.08)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
         over = f"{result.violations:,} of {result.episodes:,} episodes over budget"
-        axes.set_title(f"gap {result.gap:.4g}; {over}", color=GRAY, fontsize=9)
+        name, limits = getattr(result, "model_name", ""), getattr(result, "limits", {})
+        axes.set_title(title_text(name, limits, f"gap {result.gap:.4g}, {over}"), color=GRAY, fontsize=9)
     return axes
 
 

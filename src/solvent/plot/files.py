@@ -14,6 +14,7 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from solvent.core.files import write_atomically
+from solvent.core.paths import check_suffix, read_path
 from solvent.errors import ModelError, quote
 from solvent.plot.style import look
 
@@ -55,12 +56,8 @@ def save(figure: Axes | FigureBase, path: str | Path) -> None:
     True
     """
     whole = _whole_figure(figure)
-    if not isinstance(path, str | Path):
-        raise ModelError("save", "the path of a .png, .svg or .pdf file", quote(path))
-    path = Path(path)
-    kind = path.suffix.lower()
-    if kind not in _METADATA:
-        raise ModelError(str(path), "a name ending in .png, .svg or .pdf", quote(path.suffix))
+    path = read_path(path, "save", "the path of a .png, .svg or .pdf file")
+    kind = check_suffix(path, tuple(_METADATA))
     content = io.BytesIO()
     with look(), _settled(whole):
         whole.savefig(content, format=kind[1:], metadata=_METADATA[kind], bbox_inches="tight", pad_inches=0.06)

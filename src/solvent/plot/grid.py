@@ -20,19 +20,8 @@ from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 from solvent.model.discounted import check_model
 from solvent.plot.grid_states import GridLayout, arrow_direction, grid_layout, letters
 from solvent.plot.labels import plot_name, problem_text
-from solvent.plot.style import (
-    BLACK,
-    GRAY,
-    GREEN,
-    NOTHING,
-    PURPLE,
-    SQUARE,
-    VALUE,
-    WALL,
-    YELLOW,
-    legend_right,
-    styled_axes,
-)
+from solvent.plot.palette import BLACK, GRAY, GREEN, PURPLE, YELLOW
+from solvent.plot.style import NOTHING, SQUARE, VALUE, WALL, legend_right, styled_axes
 from solvent.policy.choices import NO_ROW, find_rows
 from solvent.policy.holders import HasPolicy, policy_of
 from solvent.policy.markov import MarkovPolicy, RandomizedPolicy

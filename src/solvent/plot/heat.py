@@ -75,7 +75,7 @@ def heat_map(
     Parameters
     ----------
     policy : Solution, AugmentedPolicy, RandomizedPolicy or MarkovPolicy
-        Of a solution, or any other object with an attribute `policy`, that policy.
+        As for `solvent.plot.policy`.
     step : int, optional
         Show this step, by remaining budget (if the resource has no upper limit, by the amount spent). Default: all
         steps.

@@ -13,8 +13,8 @@ from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.resources import Resource
 from solvent.plot.labels import amount, choose_resource, number, plot_name, title_text
+from solvent.plot.palette import GRAY
 from solvent.plot.style import (
-    GRAY,
     LEAST,
     LIMIT,
     MEDIAN,

@@ -1,7 +1,4 @@
-"""Style of all plots: sizes, fonts, and colors by role.
-
-The colors are those of Okabe and Ito, which can be distinguished with all common kinds of color blindness.
-"""
+"""Style of all plots: sizes, fonts, and colors by role; the colors are those of `solvent.plot.palette`."""
 
 from __future__ import annotations
 
@@ -17,10 +14,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from solvent.errors import ModelError, quote
-
-BLACK, GRAY = "#000000", "#6E6E6E"
-BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
-ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
+from solvent.plot.palette import BLACK as BLACK
+from solvent.plot.palette import BLUE as BLUE
+from solvent.plot.palette import CATEGORIES as CATEGORIES
+from solvent.plot.palette import GRAY as GRAY
+from solvent.plot.palette import GREEN as GREEN
+from solvent.plot.palette import ORANGE as ORANGE
+from solvent.plot.palette import PURPLE as PURPLE
+from solvent.plot.palette import SKY as SKY
+from solvent.plot.palette import VERMILLION as VERMILLION
+from solvent.plot.palette import YELLOW as YELLOW
 
 #: Colors by role.
 VALUE = BLUE
@@ -36,9 +39,6 @@ OVER = PURPLE
 NOTHING = "#ECECEC"
 WALL = "#8C8C8C"
 GRID = "#E4E4E4"
-
-#: Colors of categories, the most distinct first.
-CATEGORIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, YELLOW, GRAY)
 
 #: Sizes of figures, in inches.
 WIDE = (6.4, 3.8)

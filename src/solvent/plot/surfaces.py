@@ -20,7 +20,8 @@ from solvent.errors import BudgetError, ModelError, quote
 from solvent.model.budget import Budget
 from solvent.model.cmdp import CMDP
 from solvent.plot.labels import amount, axis_text, limit_texts, number, plot_name, title_text, varied_text
-from solvent.plot.style import BLACK, BLUE, LEAST_BUDGET, MARGINAL, NOTHING, SKY, styled_axes
+from solvent.plot.palette import BLACK, BLUE, SKY
+from solvent.plot.style import LEAST_BUDGET, MARGINAL, NOTHING, styled_axes
 from solvent.plot.value import draw_caption
 from solvent.solvers.surface import Surface
 

@@ -172,16 +172,16 @@ def frontier_table(curve: Curve, budgets: Sequence[Any] | None = None) -> Table:
     >>> from rich.console import Console
     >>> curve = solvent.frontier(solvent.instances.knapsack([60, 100], [10, 20]))
     >>> Console(width=60, color_system=None).print(frontier_table(curve, [5, 10]))
-    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━┳━━━━━━┓
-    ┃ budget ┃ optimal value ┃ next increase at ┃ gain ┃
-    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━╇━━━━━━┩
-    │      5 │             0 │               10 │   60 │
-    │     10 │            60 │               20 │   40 │
-    └────────┴───────────────┴──────────────────┴──────┘
+    ┏━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┓
+    ┃ budget ┃ optimal value ┃ next increase at ┃ increase ┃
+    ┡━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━┩
+    │      5 │             0 │               10 │       60 │
+    │     10 │            60 │               20 │       40 │
+    └────────┴───────────────┴──────────────────┴──────────┘
     """
     from rich.table import Table
 
-    table = Table("budget" if curve.vary == "budget" else "remaining", "optimal value", "next increase at", "gain")
+    table = Table("budget" if curve.vary == "budget" else "remaining", "optimal value", "next increase at", "increase")
     for column in table.columns:
         column.justify = "right"
     if budgets is None:

@@ -16,7 +16,8 @@ from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, printable, quote
 from solvent.model.cmdp import CMDP
 from solvent.plot.labels import amount, axis_text, least_text, limit_texts, number, plot_name, title_text, varied_text
-from solvent.plot.style import GRAY, LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
+from solvent.plot.palette import GRAY
+from solvent.plot.style import LEAST_BUDGET, MARGINAL, NOTHING, VALUE, faint_grid, styled_axes
 from solvent.solvers.curve import Curve
 
 #: Height of the strip of marginal values, and heights of the lowest and the highest value, as shares of the plot.
@@ -30,8 +31,8 @@ _CAPTION_WIDTH, _CAPTION_LINES = 90, 4
 def frontier(curve: Curve, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
     """Plot the optimal value against the budget; the same as `curve.plot(ax, budget=...)`.
 
-    In the gray area on the left no policy is feasible. The strip at the bottom shows, for each budget, how much the
-    value increases with a given amount of additional budget. If the curve varies what remains of a fixed limit, that
+    In the gray area on the left no policy is feasible. The strip at the bottom shows the marginal value of each
+    budget, `curve.marginal(budget, curve.shown_extra)`. If the curve varies what remains of a fixed limit, that
     is the horizontal axis. A caption lists limits of the model that the curve ignores.
 
     Parameters
@@ -130,7 +131,7 @@ def _draw_steps(axes: Axes, curve: Curve, right: float) -> None:
 
 
 def _draw_marginal(axes: Axes, curve: Curve) -> None:
-    extra = step_of_interest(curve)
+    extra = curve.shown_extra
     edges, worth = marginal_steps(curve, extra)
     if not len(worth):
         return
@@ -163,32 +164,6 @@ def _usual(worth: NDArray[np.float64], widths: NDArray[np.float64]) -> float:
     order = np.argsort(worth)
     total = np.cumsum(widths[order])
     return float(worth[order[np.searchsorted(total, 0.9 * total[-1])]])
-
-
-def step_of_interest(curve: Curve) -> Fraction:
-    """Return the additional budget for which marginal values are shown.
-
-    That is 1 if the range of budgets is suitable, otherwise a round share of the range; or the greatest common divisor
-    of all increments, if that is larger.
-
-    Examples
-    --------
-    >>> import solvent
-    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [30, 31])))
-    Fraction(1, 1)
-    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([1, 1], [3000, 4001])))
-    Fraction(200, 1)
-    >>> step_of_interest(solvent.frontier(solvent.instances.knapsack([60, 100, 120], [10, 20, 30])))
-    Fraction(10, 1)
-    """
-    span = max(curve.max_budget, curve.budgets[-1]) - curve.budgets[0]
-    power = Fraction(10) ** math.floor(math.log10(span / 50))
-    share = next(power * lead for lead in (1, 2, 5, 10) if power * lead * 50 >= span)
-    extra = Fraction(1) if 6 <= span <= 120 else share
-    whole = math.lcm(*(budget.denominator for budget in curve.budgets))
-    points = [int(budget * whole) for budget in curve.budgets]
-    apart = Fraction(math.gcd(*(point - points[0] for point in points)), whole)
-    return apart if extra < apart <= span / 5 else extra
 
 
 def marginal_steps(curve: Curve, extra: Fraction) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -10,8 +10,8 @@ from solvent.core.archives import Arrays, Header, check_array, check_names_of_ar
 from solvent.core.exact import exact
 from solvent.core.loading import check_limit, check_time, current_limits, refuse
 from solvent.errors import PolicyError, quote
+from solvent.model.consistency import MAX_TOTAL_REWARD
 from solvent.model.discounted import DiscountedCMDP, read_factor
-from solvent.model.validation import MAX_TOTAL_REWARD
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.finite_files import rebuild
 from solvent.policy.layout import KNOWN_ARRAYS, TAIL_ARRAYS, UNBOUNDED

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from solvent._version import __version__
 from solvent.core.exact import MINUS_INFINITY, PLUS_INFINITY
 from solvent.core.files import write_atomically
-from solvent.errors import PolicyError, printable, quote
+from solvent.core.paths import check_suffix, read_path
+from solvent.errors import PolicyError, printable
 from solvent.formats.encoding import encode_name
 from solvent.policy.locate import COLLAPSED
 
@@ -43,15 +44,13 @@ def export_policy(policy: AugmentedPolicy, path: str | Path) -> None:
     PolicyError
         If the suffix is another, or the policy rounds costs.
     """
-    path = Path(path)
-    writer = {".c": to_c, ".json": to_json}.get(path.suffix.lower())
-    if writer is None:
-        found = quote(path.suffix) if path.suffix else "no ending"
-        raise PolicyError(str(path), "a name ending in .c or .json", found, "policy.save writes policy files")
+    path = read_path(path, "export", "the path of a .c or .json file", PolicyError)
+    writers = {".c": to_c, ".json": to_json}
+    kind = check_suffix(path, tuple(writers), hint="policy.save writes policy files", error=PolicyError)
     if policy.rounds:
         hint = "export a policy of an exact solution"
         raise PolicyError(str(path), "a policy that counts costs exactly", "one that rounds costs", hint)
-    write_atomically(path, writer(policy, path.stem).encode())
+    write_atomically(path, writers[kind](policy, path.stem).encode())
 
 
 def _limits(policy: AugmentedPolicy) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -17,6 +17,7 @@ from solvent.core.archives import (
     read_archive,
 )
 from solvent.core.loading import LoadLimits, loading
+from solvent.core.paths import read_path
 from solvent.errors import LoadLimitError, ModelError, PolicyError, SolventError, did_you_mean
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import DiscountedCMDP
@@ -85,7 +86,7 @@ def load_policy(
     ...     load_policy(file, model) == policy
     True
     """
-    path = Path(path)
+    path = read_path(path, "load_policy", "the path of a policy file", PolicyError)
     with loading(limits):
         try:
             with opened(path) as content:

@@ -17,9 +17,9 @@ from solvent.errors import PolicyError, quote
 from solvent.formats.encoding import decode_name
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
+from solvent.model.consistency import check_horizon, check_names
 from solvent.model.ends import read_start
 from solvent.model.resources import as_resources
-from solvent.model.validation import check_horizon, check_names
 from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.nodes import Lookup

@@ -15,6 +15,8 @@ import numpy as np
 from solvent._version import __version__
 from solvent.core.archives import FORMAT, Arrays, Header, store_archive, write_archive
 from solvent.core.files import write_atomically
+from solvent.core.paths import read_path
+from solvent.errors import PolicyError
 from solvent.formats.encoding import encode_name
 from solvent.policy.layout import ACCOUNT_ARRAYS, ARRAYS, SETTLED, UNBOUNDED
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def save_policy(policy: AugmentedPolicy, path: str | Path) -> None:
     """Write a policy to a file, atomically; the same as `policy.save(path)`."""
-    store_archive(Path(path), *_to_parts(policy))
+    store_archive(read_path(path, "save", "the path of a policy file", PolicyError), *_to_parts(policy))
 
 
 def to_bytes(policy: AugmentedPolicy) -> bytes:
@@ -35,7 +37,7 @@ def to_bytes(policy: AugmentedPolicy) -> bytes:
 
 def save_discounted(policy: DiscountedPolicy, path: str | Path) -> None:
     """Write a policy to a file, atomically; the same as `policy.save(path)`."""
-    write_atomically(Path(path), discounted_to_bytes(policy))
+    write_atomically(read_path(path, "save", "the path of a policy file", PolicyError), discounted_to_bytes(policy))
 
 
 def discounted_to_bytes(policy: DiscountedPolicy) -> bytes:

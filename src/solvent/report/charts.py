@@ -99,7 +99,7 @@ def value_chart(values: BudgetValues) -> Spec:
 
 
 def gain_chart(values: BudgetValues, extra: str) -> Spec:
-    """Return what a little more budget is worth, for each budget."""
+    """Return the gain of `extra` more budget, for each budget."""
     rows = [
         {"x": as_float(each.amount), "m": finite(each.marginal)}
         for each in values.positions
@@ -107,7 +107,7 @@ def gain_chart(values: BudgetValues, extra: str) -> Spec:
     ]
     ends = [as_float(values.positions[place].amount) for place in (0, -1)]
     x = _number("x", None, scale={"domain": ends, "nice": False, "zero": False}, axis={"labels": False, "ticks": False})
-    y = _number("m", f"gain of {extra} more", axis={"tickCount": 3})
+    y = _number("m", f"gain of +{extra}", axis={"tickCount": 3})
     layers = [
         {
             "data": {"values": rows},
@@ -120,7 +120,7 @@ def gain_chart(values: BudgetValues, extra: str) -> Spec:
             "encoding": {"x": x},
         },
     ]
-    return _chart(f"What {extra} more is worth, for each budget", 110, layer=layers, datasets={"marker": []})
+    return _chart(f"Gain of +{extra}, for each budget", 110, layer=layers, datasets={"marker": []})
 
 
 def plan_chart(resource: str, horizon: int) -> Spec:

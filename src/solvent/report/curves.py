@@ -14,7 +14,7 @@ from typing import Any
 
 from solvent.baselines.smaller import as_budget
 from solvent.core.exact import exact
-from solvent.errors import BudgetError, LatticeOverflowError, LimitError
+from solvent.errors import LatticeOverflowError, LimitError
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Budget, Limits
 from solvent.model.cmdp import CMDP
@@ -46,7 +46,8 @@ class Position:
     value : float
         The optimal value; minus infinity if no policy is feasible.
     marginal : float or None
-        What `BudgetValues.extra` more is worth; None if that is unknown or nothing is feasible.
+        The gain of `BudgetValues.extra` more, as `Curve.marginal` defines it; None if that is unknown or nothing is
+        feasible.
     rise : tuple of Fraction and float, or None
         The next larger budget with a larger value, and that value.
     plan : int or None
@@ -98,6 +99,13 @@ class BudgetValues:
         name = shown(self.resource)
         return f"change of all limits of {name}" if self.moved else f"budget of {name}"
 
+    @property
+    def notes(self) -> str:
+        """What to know about the curve, and what the gain is."""
+        extra = amount_text(self.extra)
+        more = f"all limits relaxed by {extra} more" if self.moved else f"{extra} more budget"
+        return f"{self.note} The gain of +{extra} is the best expected value with {more}, minus that without.".strip()
+
     def to_data(self) -> dict[str, Any]:
         """Return the values for the page."""
         return {
@@ -106,6 +114,7 @@ class BudgetValues:
             "moved": self.moved,
             "marked": self.marked,
             "extra": amount_text(self.extra),
+            "note": self.notes,
             "positions": [
                 {
                     "text": self._text(each.amount),
@@ -149,7 +158,7 @@ def budget_values(
     alone = not model.resource(name).saturates or len(limits.resources) == 1
     try:
         if plain and alone:
-            return _from_frontier(model, limits, name, upper[0] or Fraction(0), settings, clock)
+            return _from_frontier(model, limits, solution, name, upper[0] or Fraction(0), settings, clock)
         return _from_solves(model, limits, solution, name, settings, clock)
     except LimitError:
         return NoValues(name, f"The values of other budgets were not computed within the limits{_seconds(settings)}.")
@@ -165,8 +174,25 @@ def _seconds(settings: Settings) -> str:
     return "" if settings.time_limit is None else f" ({settings.time_limit:g} s for each part of this page)"
 
 
+def _no_feasible_budget(
+    limits: Limits, solution: Solution, name: str, largest: Fraction, least: Fraction | None = None
+) -> NoValues:
+    """Return that no budget up to the largest of the slider is feasible, and the least one that is, if it is known."""
+    found = solution.diagnosis
+    others = " while the other limits stay as they are" if len(limits.resources) > 1 else ""
+    said = f"No budget of {shown(name)} up to {amount_text(largest)} is feasible{others}, so that there is no curve."
+    if least is None and found is not None:
+        known = found.sufficient_budget if len(limits.resources) > 1 else found.least_budget
+        least = known.get(name)
+    if least is not None:
+        said += f" The least feasible budget is {amount_text(least)}; with max_budget of at least that, it is shown."
+    elif found is not None and name in found.least_budget and found.least_budget[name] is None:
+        said += " No larger budget is feasible either."
+    return NoValues(name, said)
+
+
 def _from_frontier(
-    model: CMDP, limits: Limits, name: str, budget: Fraction, settings: Settings, clock: Clock
+    model: CMDP, limits: Limits, solution: Solution, name: str, budget: Fraction, settings: Settings, clock: Clock
 ) -> BudgetValues | NoValues:
     unit = _unit(model, name)
     given = settings.max_budget.get(name)
@@ -180,8 +206,10 @@ def _from_frontier(
         spent=_spent(model, limits), ignore_limits=True, time_limit=clock.left, memory_limit=settings.memory_limit,
         progress=settings.inner_progress,
     )  # fmt: skip
-    if curve.least_budget is None:
-        return NoValues(name, f"No budget of {shown(name)} up to {amount_text(curve.max_budget)} is feasible.")
+    if curve.least_budget is None or (largest is not None and curve.least_budget > largest):
+        # the curve reaches a little further than the slider
+        end = curve.max_budget if largest is None else largest
+        return _no_feasible_budget(limits, solution, name, end, curve.least_budget)
     low, end = min(budget, curve.least_budget), max(budget, curve.budgets[-1])
     # a little more than the last rise shows that the curve is flat from there on
     last = end + max(1, round((end - low) / unit / 10)) * unit
@@ -214,13 +242,7 @@ def _amounts(
 
 
 def _position(curve: Curve, amount: Fraction, extra: Fraction) -> Position:
-    value = curve.value(as_typed(amount))
-    marginal = None
-    if value > -math.inf:
-        try:
-            marginal = curve.marginal(as_typed(amount), as_typed(extra))
-        except BudgetError:  # beyond what was computed
-            marginal = None
+    value, marginal = curve.value(as_typed(amount)), curve.known_marginal(as_typed(amount), as_typed(extra))
     place = next((i for i, each in enumerate(curve.budgets) if each > amount), None)
     rise = None if place is None else (curve.budgets[place], float(curve.values[place]))
     return Position(amount, value, marginal, rise)
@@ -228,7 +250,7 @@ def _position(curve: Curve, amount: Fraction, extra: Fraction) -> Position:
 
 def _from_solves(
     model: CMDP, limits: Limits, solution: Solution, name: str, settings: Settings, clock: Clock
-) -> BudgetValues:
+) -> BudgetValues | NoValues:
     """Solve the problem with limits moved by multiples of the unit, outwards from the budget."""
     d, unit = limits.resources.index(name), _unit(model, name)
     given = [abs(each) for each in (*limits.upper[d], *limits.lower[d]) if each is not None]
@@ -252,6 +274,11 @@ def _from_solves(
     if 0 not in found or len(found) < 2:
         raise LimitError("no other budget was solved")
     base = limits.upper[d][0] if len(set(limits.upper[d])) == 1 else None
+    if all(each.status is Status.INFEASIBLE for each in found.values()):
+        largest = max(found) * stride * unit
+        if base is not None:
+            return _no_feasible_budget(limits, solution, name, base + largest)
+        return _no_feasible_change(solution, name, limits.upper[d], largest)
     positions = [Position((base or Fraction(0)) + k * stride * unit, found[k].value) for k in sorted(found)]
     for i, each in enumerate(positions):
         after = positions[i + 1] if i + 1 < len(positions) else None
@@ -259,12 +286,12 @@ def _from_solves(
             each.marginal = 0.0 if after.value == each.value else after.value - each.value
         each.rise = next(((more.amount, more.value) for more in positions[i:] if more.value > each.value), None)
     policies = {each.amount: found[k] for each, k in zip(positions, sorted(found), strict=True)}
-    side = "upper limits" if any(each is not None for each in limits.upper[d]) else "lower limits"
+    side, moved = _side(limits.upper[d])
     notes = ["Each budget is solved for itself, exactly; all other limits stay as they are."]
     if base is None:
         notes = [
             f"The limits of {shown(name)} differ by step or are lower limits, so that there is no single budget to "
-            f"vary. Here all its {side} are {'raised' if side == 'upper limits' else 'lowered'} by the same amount, "
+            f"vary. Here all its {side} are {moved} by the same amount, "
             "with one exact solve for each."
         ]
     if stride > 1:
@@ -275,6 +302,28 @@ def _from_solves(
         name, base is None, positions, [each.amount for each in positions].index(base or Fraction(0)), stride * unit,
         stride == 1, " ".join(notes), lambda amount: policies[amount].policy,
     )  # fmt: skip
+
+
+def _side(upper: tuple[Fraction | None, ...]) -> tuple[str, str]:
+    """Return which limits of a resource are moved, and where to."""
+    has_upper = any(each is not None for each in upper)
+    return ("upper limits", "raised") if has_upper else ("lower limits", "lowered")
+
+
+def _no_feasible_change(
+    solution: Solution, name: str, upper: tuple[Fraction | None, ...], largest: Fraction
+) -> NoValues:
+    """Return that moving all limits of a resource does not help, and how far they would have to be moved, if known."""
+    side, moved = _side(upper)
+    said = (
+        f"Nothing is feasible even if all {side} of {shown(name)} are {moved} by {amount_text(largest)}, so that there "
+        "is no curve."
+    )
+    found = solution.diagnosis
+    extra = None if found is None else found.sufficient_extra.get(name) or found.shortfall.get(name)
+    if extra is not None:
+        said += f" They are too tight by {amount_text(extra)}."
+    return NoValues(name, said)
 
 
 def _moved_solution(

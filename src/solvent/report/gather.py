@@ -19,6 +19,7 @@ from solvent.report.curves import BudgetValues, NoValues, budget_values
 from solvent.report.episodes import episode_data
 from solvent.report.maps import map_data
 from solvent.report.plans import MOST_ROWS_OF_ALL, Names, Plan, counting_note, plan_of
+from solvent.report.reach import Reach
 from solvent.report.settings import Clock, Settings
 from solvent.solvers.explain import infeasible_history
 from solvent.solvers.solution import Solution, Status
@@ -84,7 +85,7 @@ class Contents:
 
 def gather(model: CMDP, limits: Limits, solution: Solution, settings: Settings) -> Contents:
     """Compute everything that a page shows."""
-    found = Contents(model, limits, solution, settings)
+    found = Contents(model, limits, solution, settings, names=Names(model.actions))
     found.map = map_data(model, found.names)
     if found.has_policy:
         _follow(found, solution.policy)
@@ -128,10 +129,10 @@ def _follow(found: Contents, policy: AugmentedPolicy) -> None:
 
 def _plans(found: Contents, clock: Clock) -> None:
     """Make the plan of the solution, then those of other budgets, the nearest first."""
-    rows = 0
+    rows, reach = 0, Reach(found.model)
     if found.has_policy:
         policy = found.solution.policy
-        found.plans.append(plan_of(policy, found.names))
+        found.plans.append(plan_of(policy, found.names, reach))
         found.counting = counting_note(policy)
         rows = found.plans[0].rows
     missing, late = 0, False
@@ -148,7 +149,7 @@ def _plans(found: Contents, clock: Clock) -> None:
                 missing, late = missing + 1, clock.is_over
                 continue
             found.settings.sink.report("plans of other budgets", len(found.plans), len(waiting), {}, "budget")
-            plan = plan_of(values.policy_at(each.amount), found.names, along=values.resource)
+            plan = plan_of(values.policy_at(each.amount), found.names, reach, along=values.resource)
             each.plan, rows = len(found.plans), rows + plan.rows
             found.plans.append(plan)
     notes = []

@@ -89,7 +89,8 @@ def table(
     numbers : sequence of int
         Columns that are aligned to the right.
     stacked : bool
-        Whether a narrow page shows each row as a list of its cells, without those that are empty or a dash.
+        Whether a narrow page shows each row as a list of its cells, without those that are empty or a dash. If not, its
+        first column stays in place while the others scroll.
     """
 
     def style(column: int) -> str | None:
@@ -105,7 +106,7 @@ def table(
 
     body = [tag("tr", *(cell(i, each) for i, each in enumerate(row))) for row in rows]
     caption = tag("caption", escape(label), class_="unseen")
-    whole = tag("table", caption, tag("thead", head), tag("tbody", *body), class_="stacked" if stacked else None)
+    whole = tag("table", caption, tag("thead", head), tag("tbody", *body), class_="stacked" if stacked else "plain")
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 

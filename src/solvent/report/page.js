@@ -3,7 +3,6 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const MOST_COLORS = 16;
   const OPEN = -1;
   const MOST_SHOWN = 400;
   const ANY = "any";
@@ -25,6 +24,16 @@
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     return made;
   }
+
+  // a row of a table: a narrow page shows the kind "main" on its first line, and the label of other cells before them
+  function rowOf(columns, texts) {
+    const line = element("tr");
+    line.append(...columns.map(([label, kind, align], i) =>
+      element(i ? "td" : "th", String(texts[i]), { "data-label": label, class: `${kind} ${align || ""}`.trim(), ...(i ? {} : { scope: "row" }) })));
+    return line;
+  }
+
+  const headOf = (columns) => columns.map(([label, , align]) => element("th", label, { scope: "col", ...(align ? { class: align } : {}) }));
 
   function fill(select, texts, chosen = 0) {
     select.replaceChildren(...texts.map((text, i) => element("option", text, { value: i })));
@@ -52,10 +61,30 @@
     view.runAsync();
   }
 
-  const colors = new Map();
+  // the same colors and hatches as in figures; a hatch is a pattern that the charts refer to
+  const SVG = "http://www.w3.org/2000/svg";
+  const HATCHES = {
+    "/": "M-2 2L2 -2M0 8L8 0M6 10L10 6", "\\": "M-2 6L2 10M0 0L8 8M6 -2L10 2", "|": "M4 0V8",
+    x: "M-2 2L2 -2M0 8L8 0M6 10L10 6M-2 6L2 10M0 0L8 8M6 -2L10 2", ".": "M1 2h2M5 6h2",
+  };
+  function drawing(name, attributes) {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  }
+
+  const patterns = drawing("svg", { class: "unseen", "aria-hidden": "true" });
   function color(action) {
-    if (!colors.has(action)) colors.set(action, `var(--c${Math.min(colors.size, MOST_COLORS)})`);
-    return colors.get(action);
+    const [fill, hatch, line] = data.styles[action], id = `hatch-${action}`;
+    if (!hatch) return fill;
+    if (!document.getElementById(id)) {
+      const pattern = drawing("pattern", { id, width: 8, height: 8, patternUnits: "userSpaceOnUse" });
+      const lines = drawing("path", { d: HATCHES[hatch], stroke: line, "stroke-width": hatch === "." ? 2 : 1.2 });
+      pattern.append(drawing("rect", { width: 8, height: 8, fill }), lines);
+      if (!patterns.isConnected) document.body.append(patterns);
+      patterns.append(pattern);
+    }
+    return `url(#${id})`;
   }
 
   // ---- value of the budget -------------------------------------------------------------------
@@ -84,7 +113,7 @@
     byId("budget-amount-name").textContent = curve.moved ? "change of all limits" : "budget";
     byId("budget-amount").textContent = here.text;
     byId("budget-value").textContent = feasible ? number(here.value) : "infeasible";
-    byId("budget-marginal-name").textContent = `value of ${curve.extra} more`;
+    byId("budget-marginal-name").textContent = `gain of +${curve.extra}`;
     byId("budget-marginal").textContent =
       here.marginal !== null ? number(here.marginal) : feasible ? "beyond what was computed" : "infeasible";
     byId("budget-rise").textContent = here.rise ? `${here.rise[0]}, to ${number(here.rise[1])}` : "none on this curve";
@@ -275,8 +304,8 @@
 
   function legend(id, entries, signs = []) {
     const items = entries.map(([paint, text]) => {
-      const item = element("li"), sign = element("span", undefined, { class: "sign" });
-      sign.style.setProperty("--sign", paint);
+      const item = element("li"), sign = drawing("svg", { class: "sign", viewBox: "0 0 16 16" });
+      sign.append(drawing("rect", { width: 16, height: 16, fill: paint }));
       item.append(sign, text);
       return item;
     });
@@ -290,12 +319,15 @@
 
   function showTable() {
     const plan = data.plans[shownPlan], table = plan.tables[plan.tables.length - 1];
-    const names = table.resources.map((name) => `${name} remaining`);
-    const heads = ["step", "state", ...names, "action", ...(hasValues(table) ? ["value"] : [])];
-    byId("plan-head").replaceChildren(
-      ...heads.map((text) => element("th", text, { scope: "col", ...(text === "step" || text === "value" ? { class: "number" } : {}) })));
+    byId("plan-head").replaceChildren(...headOf(planColumns(table)));
     byId("plan-values").hidden = !hasValues(table);
     filterTable();
+  }
+
+  function planColumns(table) {
+    const amounts = table.resources.map((name) => [`${name} remaining`, "part"]);
+    const value = hasValues(table) ? [["value", "part", "number"]] : [];
+    return [["step", "main", "number"], ["state", "main"], ...amounts, ["action", "main action"], ...value];
   }
 
   const hasValues = (table) => table.rows.some((row) => row[row.length - 1] !== "");
@@ -306,7 +338,7 @@
     let step = null;
     const at = words.indexOf("step");
     if (at >= 0 && /^\d+$/.test(words[at + 1] || "")) step = Number(words.splice(at, 2)[1]);
-    const found = [], valued = hasValues(table);
+    const found = [], valued = hasValues(table), columns = planColumns(table);
     for (const row of table.rows) {
       const cells = [String(row[0]), data.states[row[1]], ...table.resources.map((_, d) => range(row[3 + 2 * d], row[4 + 2 * d])), data.actions[row[2]], ...(valued ? [row[row.length - 1]] : [])];
       if (step !== null && row[0] !== step) continue;
@@ -314,12 +346,7 @@
       if (words.every((word) => text.includes(word))) found.push(cells);
     }
     const shownRows = found.slice(0, MOST_SHOWN);
-    byId("plan-rows").replaceChildren(
-      ...shownRows.map((cells) => {
-        const line = element("tr");
-        line.append(...cells.map((text, i) => element("td", text, i === 0 || (valued && i === cells.length - 1) ? { class: "number" } : {})));
-        return line;
-      }));
+    byId("plan-rows").replaceChildren(...shownRows.map((cells) => rowOf(columns, cells)));
     const more = found.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} shown` : "";
     byId("plan-count").textContent = `${found.length} of ${table.rows.length} rows${more}`;
   }
@@ -421,15 +448,11 @@
     const episode = data.episodes[played.episode], steps = episode.steps, at = played.step;
     if (fresh) {
       const names = data.limited.length > 1 ? data.limited.map((name) => ` of ${name}`) : [""];
-      const heads = ["step", "state", ...(data.limited.length ? names.map((name) => `remaining${name}`) : []), "action", ...(data.limited.length ? names.map((name) => `cost${name}`) : []), "reward", "next state"];
-      byId("episode-head").replaceChildren(...heads.map((text) => element("th", text, { scope: "col" })));
+      const parts = (what) => (data.limited.length ? names.map((name) => [`${what}${name}`, "part"]) : []);
+      const columns = [["step", "main", "number"], ["state", "main"], ...parts("remaining"), ["action", "main action"], ...parts("cost"), ["reward", "part"], ["next state", "part"]];
+      byId("episode-head").replaceChildren(...headOf(columns));
       byId("episode-rows").replaceChildren(
-        ...steps.map((step, i) => {
-          const line = element("tr");
-          const cells = [i, data.states[step.state], ...step.remaining, data.actions[step.action], ...step.cost, number(step.reward), data.states[step.next]];
-          line.append(...cells.map((text) => element("td", String(text))));
-          return line;
-        }));
+        ...steps.map((step, i) => rowOf(columns, [i, data.states[step.state], ...step.remaining, data.actions[step.action], ...step.cost, number(step.reward), data.states[step.next]])));
       set("episode-chart", { path: pathOf(episode) });
     }
     [...byId("episode-rows").children].forEach((line, i) => {

@@ -114,7 +114,7 @@ def page_data(contents: Contents) -> dict[str, Any]:
         **contents.names.to_data(),
         "horizon": model.horizon,
         "limited": [shown(name) for name in limits.resources],
-        "curves": [{**each.to_data(), "note": each.note} for each in values],
+        "curves": [each.to_data() for each in values],
         "plans": [plan.to_data() for plan in contents.plans],
         "own": contents.has_policy,
         "starting": starting,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from solvent.plot.palette import action_style
 from solvent.policy.plan import PlanRow
 from solvent.policy.remaining import RemainingBudget
 from solvent.policy.table import AugmentedPolicy
 from solvent.report.markup import shown
 from solvent.report.numbers import amount_text, as_float
+from solvent.report.reach import Ends, Reach, reachable_range
 
 #: Rows of one plan, and of all plans on a page.
 MOST_ROWS, MOST_ROWS_OF_ALL = 4_000, 40_000
@@ -22,9 +24,16 @@ OPEN = -1
 
 
 class Names:
-    """Lists of what rows refer to by number: states, actions, and amounts with their text."""
+    """Lists of what rows refer to by number: states, actions with their styles, and amounts with their text.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    actions : sequence of hashables
+        The actions of the model, whose order determines their styles.
+    """
+
+    def __init__(self, actions: Sequence[Hashable] = ()) -> None:
+        self._place = {name: i for i, name in enumerate(actions)}
         self.states: dict[Hashable, int] = {}
         self.actions: dict[Hashable, int] = {}
         self.amounts: dict[Fraction, int] = {}
@@ -46,8 +55,14 @@ class Names:
         return {
             "states": [shown(name) for name in self.states],
             "actions": [shown(name) for name in self.actions],
+            "styles": [self._style(name) for name in self.actions],
             "amounts": [[amount_text(value), as_float(value)] for value in self.amounts],
         }
+
+    def _style(self, action: Hashable) -> list[str]:
+        """Return color, hatch and color of the hatch of an action, as in figures."""
+        style = action_style(self._place[action])
+        return [style.color, style.hatch[:1], style.hatch_color]
 
 
 @dataclass(frozen=True)
@@ -77,19 +92,21 @@ class Plan:
         return {"tables": list(self.tables), "first": self.first, "note": self.note}
 
 
-def plan_of(policy: AugmentedPolicy, names: Names, *, along: str | None = None) -> Plan:
+def plan_of(policy: AugmentedPolicy, names: Names, reach: Reach, *, along: str | None = None) -> Plan:
     """Return the plan of a policy.
 
     Parameters
     ----------
     policy : AugmentedPolicy
     names : Names
+    reach : Reach
+        What can remain at most.
     along : str, optional
         The only resource along which amounts are merged. Default: each of the tracked ones, in a table of its own.
     """
     chosen: list[str | None] = list(policy.resources) if along not in policy.resources else [along]
     tables: list[dict[str, Any]] = []
-    notes = []
+    notes, ends = [], reach.ends(policy)
     for resource in chosen or [None]:
         rows, note = _rows(policy, resource)
         notes.append(note)
@@ -98,7 +115,7 @@ def plan_of(policy: AugmentedPolicy, names: Names, *, along: str | None = None) 
                 "along": -1 if resource is None else policy.resources.index(resource),
                 "resources": [shown(name) for name in policy.resources],
                 "units": [as_float(unit) for unit in policy.units],
-                "rows": [_row(row, policy, names) for row in rows],
+                "rows": [_row(row, policy, names, ends) for row in rows],
             }
         )
     count = sum(len(each["rows"]) for each in tables)
@@ -124,10 +141,10 @@ def _nodes_of(policy: AugmentedPolicy, step: int) -> int:
     return last - first
 
 
-def _row(row: PlanRow, policy: AugmentedPolicy, names: Names) -> list[Any]:
+def _row(row: PlanRow, policy: AugmentedPolicy, names: Names, ends: Ends | None) -> list[Any]:
     amounts: list[int] = []
     for name in policy.resources:
-        low, high = row.remaining[name]
+        low, high = reachable_range(row, name, policy, ends)
         amounts += [names.amount(low), names.amount(high)]
     action = next(iter(row.choices))
     return [row.step, names.state(row.state), names.action(action), *amounts, row.value_text]

@@ -274,7 +274,7 @@ def _slider_box(own: str) -> Markup:
             for key, name in (
                 ("budget-amount", "budget"),
                 ("budget-value", "best expected value"),
-                ("budget-marginal", "value of 1 more"),
+                ("budget-marginal", "gain of +1"),
                 ("budget-rise", "next rise"),
                 ("budget-first", "first action"),
             )
@@ -287,7 +287,7 @@ def _slider_box(own: str) -> Markup:
             ("line accent", "best expected value"),
             ("line mark", "chosen budget"),
             ("line dashed", own),
-            ("line gain", "gain of a little more"),
+            ("line gain", "gain of more budget"),
         ]
     )
     return tag(
@@ -347,7 +347,7 @@ def _plan(contents: Contents) -> Markup:
         tag("span", id="plan-count", role="status"),
         class_="search",
     )
-    body = tag("table", tag("thead", tag("tr", id="plan-head")), tag("tbody", id="plan-rows"))
+    body = tag("table", tag("thead", tag("tr", id="plan-head")), tag("tbody", id="plan-rows"), class_="folded")
     parts.append(
         tag(
             "div", tag("h3", escape("As a table")), search,
@@ -544,7 +544,7 @@ def _episodes(contents: Contents) -> Markup:
     charts = [tag("div", class_="chart", id="episode-chart")] if resources else []
     if contents.map is not None:
         charts.append(tag("div", class_="chart map", id="episode-map"))
-    body = tag("table", tag("thead", tag("tr", id="episode-head")), tag("tbody", id="episode-rows"))
+    body = tag("table", tag("thead", tag("tr", id="episode-head")), tag("tbody", id="episode-rows"), class_="folded")
     parts.append(
         tag(
             "div", controls, tag("p", class_="chosen", id="episode-text", aria_live="polite"), *charts,

@@ -11,6 +11,7 @@ from solvent.baselines.chance import read_delta
 from solvent.core.exact import Number, exact
 from solvent.core.files import write_atomically
 from solvent.core.limits import read_memory, read_seconds
+from solvent.core.paths import check_suffix, read_path
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Limits
@@ -21,6 +22,8 @@ from solvent.report.page import page
 from solvent.report.settings import Settings
 from solvent.solvers.solution import Solution
 
+#: Suffixes of a page.
+SUFFIXES = (".html", ".htm")
 #: Episodes that can be shown step by step.
 _MOST_TRAJECTORIES = 50
 
@@ -34,14 +37,16 @@ def write_report(
     progress: ProgressLike = False,
 ) -> None:
     """Write the report of a solution; see `Solution.report`."""
+    place = read_path(path, "report", "the path of an .html file")
+    _check_place(place)
+    check_suffix(place, SUFFIXES)
     check_installed()
-    _check_place(Path(path))
     with open_progress(progress, "making the report") as sink:
         opened = replace(settings, sink=sink)
         contents = gather(model, limits, solution, opened)
         with opened.part("writing"):
             text = page(contents)
-            write_atomically(Path(path), text.encode())
+            write_atomically(place, text.encode())
 
 
 def _check_place(path: Path) -> None:

@@ -11,6 +11,7 @@ one resource (`solvent.solvers.surface`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -181,10 +182,45 @@ class Curve:
         return self._source.value(self._ticks(budget))
 
     def marginal(self, budget: Number, extra: Number = 1) -> float:
-        """Return the value of `extra` additional budget: `value(budget + extra) - value(budget)`."""
+        """Return the marginal value, the gain of `extra` more budget: `value(budget + extra) - value(budget)`.
+
+        Tables, figures and reports show the same difference as "gain of +1", with `extra` in place of 1.
+        """
         total = exact(budget, "budget") + exact(extra, "extra")
         now, more = self.value(budget), self.value(as_typed(total))
         return 0.0 if now == more else more - now
+
+    @property
+    def shown_extra(self) -> Fraction:
+        """The `extra` of the marginal values in tables and figures of this curve.
+
+        That is 1 if it suits the range of budgets, otherwise a round share of the range; or the greatest common divisor
+        of all increments of the budget, if that is larger.
+
+        Examples
+        --------
+        >>> import solvent
+        >>> sacks = solvent.instances.knapsack([1, 1], [30, 31]), solvent.instances.knapsack([1, 1], [3000, 4001])
+        >>> [solvent.frontier(sack).shown_extra for sack in sacks]
+        [Fraction(1, 1), Fraction(200, 1)]
+        """
+        span = max(self.max_budget, self.budgets[-1]) - self.budgets[0] if self.budgets else Fraction(0)
+        if not span:
+            return Fraction(1)
+        power = Fraction(10) ** math.floor(math.log10(span / 50))
+        share = next(power * lead for lead in (1, 2, 5, 10) if power * lead * 50 >= span)
+        extra = Fraction(1) if 6 <= span <= 120 else share
+        whole = math.lcm(*(budget.denominator for budget in self.budgets))
+        points = [int(budget * whole) for budget in self.budgets]
+        apart = Fraction(math.gcd(*(point - points[0] for point in points)), whole)
+        return apart if extra < apart <= span / 5 else extra
+
+    def known_marginal(self, budget: Number, extra: Number = 1) -> float | None:
+        """Return the marginal value; None if the curve does not reach `budget + extra`, or the budget is infeasible."""
+        try:
+            return None if self.value(budget) == -np.inf else self.marginal(budget, extra)
+        except BudgetError:
+            return None
 
     def policy(self, budget: Number) -> AugmentedPolicy:
         """Return the optimal policy for a budget.
@@ -204,17 +240,26 @@ class Curve:
             raise SolventError(f"no policy is feasible with a budget of {quote(budget)} of {self.resource}: {hint}")
         return self._source.policy(ticks, exact(budget, "budget"))
 
-    def to_frame(self) -> Any:
+    def to_frame(self, *, extra: Number = 1) -> Any:
         """Return the curve as a pandas DataFrame, one row for each budget at which the value rises.
 
-        The columns are `budget` and `value`. Budgets are integers, floats if these are exact, or text such as "1/3".
+        The columns are `budget`, `value` and `marginal`, as `marginal(budget, extra)` returns it; NaN where the curve
+        does not reach that far. Budgets are integers, floats if these are exact, or text such as "1/3".
+
+        Parameters
+        ----------
+        extra : number
+            The additional budget of marginal values.
 
         Raises
         ------
         SolventError
             If pandas is not installed.
         """
-        return import_pandas().DataFrame({"budget": amounts_column(self.budgets), "value": self.values})
+        gains = [self.known_marginal(as_typed(budget), extra) for budget in self.budgets]
+        worth = np.array([np.nan if gain is None else gain for gain in gains], np.float64)
+        columns = {"budget": amounts_column(self.budgets), "value": self.values, "marginal": worth}
+        return import_pandas().DataFrame(columns)
 
     def plot(self, ax: Axes | None = None, *, budget: Number | None = None) -> Axes:
         """Plot the curve and return the Matplotlib axes; see `solvent.plot.frontier`.

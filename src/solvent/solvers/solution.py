@@ -496,10 +496,7 @@ class Solution:
         """
         from solvent.solvers.explain import explain_at
 
-        if self._asked is None:
-            found = "a solution without a model" if self.tail is None else "a solution of a discounted model"
-            raise ModelError("explain", "a solution of a model with a last step, as `solve` returns it", found)
-        model, limits = self._asked
+        model, limits = self._problem("explain")
         policy = None if self._make_policy is None else self.policy
         return explain_at(model, policy, limits, step, state, spent, time_limit=time_limit, memory_limit=memory_limit)
 
@@ -524,8 +521,8 @@ class Solution:
 
         Parameters
         ----------
-        path : path
-            The file to write.
+        path : str or Path
+            The file to write; its name ends in .html or .htm.
         max_budget : number, or dict of numbers by resource, optional
             The largest budget of the slider, at least the limit. Default: twice the limit.
         episodes : int
@@ -548,7 +545,8 @@ class Solution:
         SolventError
             If the package `vl-convert-python` is not installed: `pip install "solvent[report]"`.
         ModelError
-            If an argument is not valid, the file cannot be written, or the model is discounted.
+            If an argument is not valid, the file cannot be written, or the model is discounted. For a discounted model,
+            write a report of its first steps: `solve(model.unrolled(steps)).report(path)`.
 
         Examples
         --------
@@ -564,14 +562,24 @@ class Solution:
         """
         from solvent.report import write
 
-        if self._asked is None:
-            found = "a solution without a model" if self.tail is None else "a solution of a discounted model"
-            raise ModelError("report", "a solution of a model with a last step, as `solve` returns it", found)
-        model, limits = self._asked
+        model, limits = self._problem("report")
         settings = write.read_settings(
             limits, max_budget, episodes, seed, trajectories, delta, time_limit, memory_limit
         )  # fmt: skip
         write.write_report(model, limits, self, path, settings, progress)
+
+    def _problem(self, what: str) -> tuple[CMDP, Limits]:
+        """Return the model and the limits; raise a `ModelError` if there are none, as for a discounted model."""
+        if self._asked is not None:
+            return self._asked
+        expected = "a solution of a model with a last step, as `solve` returns it"
+        if self.tail is None:
+            raise ModelError(what, expected, "a solution without a model")
+        hint = (
+            "for the first steps, take the solution of solve(model.unrolled(steps)); verify(model, solution) checks "
+            "this one"
+        )
+        raise ModelError(what, expected, "a solution of a discounted model", hint)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process needs: the policy itself in place of how to make it."""

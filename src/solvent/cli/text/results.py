@@ -11,7 +11,7 @@ from solvent.cli.text.errors import in_shell
 from solvent.cli.text.records import fixed_limits
 from solvent.core.tables import facts_grid, group
 from solvent.errors import printable
-from solvent.model.amounts import format_amount, short_amount
+from solvent.model.amounts import as_typed, format_amount, short_amount
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -214,15 +214,16 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
         f"the best value for {amounts.every} up to {largest}: {len(curve):,} point{'s' * (len(curve) > 1)}",
     )
     facts = facts_grid([(amounts.least, format_amount(curve.least_budget)), *limits])
-    table = Table(amounts.short, "best value", "per unit")
+    extra = as_typed(curve.shown_extra)
+    table = Table(amounts.short, "best value", f"gain of +{short_amount(curve.shown_extra)}")
     for column in table.columns:
         column.justify = "right"
     shown = range(len(curve)) if verbose else thinned(len(curve))
-    before: int | None = None
     for i in shown:
-        price = "" if before is None else f"{_price(curve, before, i):.4g}"
-        table.add_row(short_amount(curve.budgets[i], 18), f"{curve.values[i]:.10g}", price)
-        before = i
+        gain = curve.known_marginal(as_typed(curve.budgets[i]), extra)
+        table.add_row(
+            short_amount(curve.budgets[i], 18), f"{curve.values[i]:.10g}", "-" if gain is None else f"{gain:.4g}"
+        )
     left_out = len(curve) - len(shown)
     more = (
         Text(f"  {left_out:,} more point{'s' * (left_out > 1)}: use --verbose or --csv FILE to see all")
@@ -271,10 +272,6 @@ def curve_plot(curve: Curve, console: Console, budget: Any = None) -> str:
     width = max(min(console.width - 2, _MAX_PLOT_WIDTH), _MIN_PLOT_WIDTH)
     ascii_only = not (console.encoding or "").lower().startswith("utf")
     return terminal_frontier(curve, budget=budget, width=width, ascii=ascii_only)
-
-
-def _price(curve: Curve, first: int, last: int) -> float:
-    return float(curve.values[last] - curve.values[first]) / float(curve.budgets[last] - curve.budgets[first])
 
 
 def thinned(count: int, most: int = _MAX_ROWS) -> list[int]:

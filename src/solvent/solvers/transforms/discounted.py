@@ -20,8 +20,8 @@ from solvent.core.limits import REACHED, ResourceMonitor, reason_of
 from solvent.errors import BudgetError, LatticeOverflowError, ModelError, quote
 from solvent.model.amounts import as_typed, short_amount
 from solvent.model.budget import Budget, BudgetLike, Limits, resolve
+from solvent.model.consistency import MAX_HORIZON
 from solvent.model.discounted import DiscountedCMDP, constant_limits
-from solvent.model.validation import MAX_HORIZON
 from solvent.policy.discounted import DiscountedPolicy
 from solvent.policy.tail import TailRule, close
 from solvent.solvers.finite import Request, solve_finite
