@@ -17,14 +17,15 @@ from solvent.core.exact import Number
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import allowed, check_discrete
 from solvent.gym.dead_ends import DeadEndReward
-from solvent.gym.layout import remaining_space, step_space
+from solvent.gym.layout import own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
+from solvent.gym.vector_reports import Reports
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.build import read_costs
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.metering import Spent, check_wrappers, kind_of
+from solvent.model.metering import Kind, Spent, check_wrappers, kind_of
 from solvent.model.resources import ResourceLike
 
 #: A key of `info`, a function of batches (observations, actions, next observations), or the constant cost of a step.
@@ -116,13 +117,13 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         super().__init__(env)
         self._space = check_discrete(env.single_action_space, "VectorBudgetWrapper")
         self._same_step = _autoreset(env) == "disabled"
-        for each in getattr(env.unwrapped, "envs", ()):
-            check_wrappers(each, kind_of(cost), "VectorBudgetWrapper")
+        _check_inside(env, kind_of(cost))
         if fallback not in (None, "first"):
             raise ModelError("fallback", "None or 'first'", quote(fallback))
         if cost_bound is None:
             raise ModelError("VectorBudgetWrapper", "a bound on the cost of actions", "none", "pass cost_bound=...")
         self._cost, self._fallback = cost, fallback
+        self._reports = Reports.of(env.unwrapped)
         known = read_limits(budget, spent)
         accounts = read_accounts(resources, known)
         self._trackers = [BudgetTracker(known, accounts) for _ in range(env.num_envs)]
@@ -196,8 +197,9 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         return self._observe(observations), self._info(info, dead, dead)
 
     def _read(self, observations: Any) -> None:
-        self._batch = observations
-        self._seen = list(iterate(self.env.observation_space, observations))
+        # agents may change the observations they get, and vectors may use their arrays again
+        self._batch = own_copy(observations)
+        self._seen = list(iterate(self.env.observation_space, self._batch))
 
     def _begin(self, i: int) -> None:
         """Start the account of an environment."""
@@ -229,6 +231,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         waiting = self._waiting.copy()
         self._refusal = "episodes that ended with an error"
         before = self._batch
+        if self._reports is not None:
+            self._reports.clear()
         observations, rewards, terminated, truncated, info = self.env.step(chosen)
         rewards, terminated = np.array(rewards, np.float64), np.array(terminated, bool)
         truncated = np.array(truncated, bool)
@@ -278,11 +282,11 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             by_name = info.get("costs")
             found: Any
             if isinstance(by_name, Mapping) and set(names) <= set(by_name):
-                found = {name: _look_up(by_name, name, waiting) for name in names}
+                found = {name: self._reported(by_name, ("costs", name), waiting) for name in names}
             else:
-                found = _look_up(info, "cost", waiting)
+                found = self._reported(info, ("cost",), waiting)
         elif isinstance(cost, str):
-            found = _look_up(info, cost, waiting)
+            found = self._reported(info, (cost,), waiting)
         elif callable(cost):
             found = cost(before, actions, after)
         else:
@@ -295,6 +299,11 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if table.shape != (n, len(names)):
             raise ModelError("step, cost", f"numbers of shape ({n}, {len(names)})", f"shape {table.shape}")
         return [list(row) for row in table]
+
+    def _reported(self, info: Mapping[str, Any], keys: tuple[str, ...], waiting: NDArray[np.bool_]) -> Any:
+        """Return what environments report under the last key of a path, as they reported it."""
+        found = _look_up(info, keys[-1], waiting)
+        return found if self._reports is None else self._reports.original(keys, found)
 
     def _add(self, i: int, position: int, spent: Spent, terminated: bool) -> None:
         """Add the cost of a step of one environment, and compute its next mask."""
@@ -389,6 +398,22 @@ def _autoreset(env: Any) -> str:
             "pass vector_kwargs={'autoreset_mode': AutoresetMode.DISABLED} to gymnasium.make_vec",
         )
     return found
+
+
+def _check_inside(env: Any, kind: Kind) -> None:
+    """Raise a `ModelError` if a wrapper of a vector, or of one of its environments, may change or repeat actions."""
+    where, base = "VectorBudgetWrapper", env.unwrapped
+    check_wrappers(env, kind, where, vector=True)
+    for each in getattr(base, "envs", ()):
+        check_wrappers(each, kind, where, vector=True)
+    if hasattr(base, "envs"):
+        return
+    for make in {id(make): make for make in getattr(base, "env_fns", ())}.values():
+        probe = make()  # environments of other processes cannot be looked at
+        try:
+            check_wrappers(probe, kind, where, vector=True)
+        finally:
+            probe.close()
 
 
 def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> Any:
