@@ -383,6 +383,33 @@ def test_float64_and_integers() -> None:
     assert taken == [-4, -4, -2, 0]
 
 
+def test_float16() -> None:
+    """An environment that computes in the type of its actions rounds much more than in float32."""
+
+    class Coarse(gymnasium.Env[Any, Any]):
+        observation_space = action_space = spaces.Box(-1, 1, (40,), np.float16)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.spent = Fraction(0)
+            return np.zeros(40, np.float16), {}
+
+        def step(self, action: Any) -> Any:
+            cost = np.float16(0)
+            for each in action:
+                cost = np.float16(cost + each * each)
+            self.spent += Fraction(float(cost))
+            return action, 0.0, False, False, {"cost": cost}
+
+    rng, inner = np.random.default_rng(0), Coarse()
+    for bound in (NormCost(), lambda seen, action: float(np.square(action).sum())):
+        for _ in range(10):
+            env = ContinuousBudgetWrapper(inner, 20, cost_bound=bound)
+            env.reset()
+            for _ in range(15):
+                env.step(rng.uniform(-1, 1, 40).astype(np.float16))
+            assert 19 < inner.spent <= 20
+
+
 def test_layouts_and_copies() -> None:
     env = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1), layout="flat")
     seen, _ = env.reset()
