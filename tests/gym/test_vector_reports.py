@@ -14,7 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RepeatAction
 from gymnasium.wrappers import vector as wrappers
 
-from solvent.errors import ModelError
+from solvent.errors import ModelError, PolicyError
 from solvent.gym import VectorBudgetWrapper
 
 PRICES: list[Any] = [0, 0.5, 0.9]
@@ -141,3 +141,48 @@ def test_costs_of_other_processes() -> None:
         assert env.spent == {"cost": [0, Fraction(9, 10)]}
     finally:
         envs.close()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
+def test_own_masks_of_environments(mode: AutoresetMode) -> None:
+    """Both masks must allow an action, also in the first step of an episode."""
+
+    class Masked(Road):
+        def reset(self, **options: Any) -> Any:
+            observation, _ = super().reset(**options)
+            return observation, {"action_mask": self._legal()}
+
+        def _legal(self) -> Any:
+            legal = np.ones(3, np.int8)
+            legal[1 + self._step % 2] = 0
+            return legal
+
+        def step(self, action: Any) -> Any:
+            assert self._legal()[action]
+            observation, reward, _, _, info = super().step(action)
+            return observation, reward, False, self._step == 7, {**info, "action_mask": self._legal()}
+
+    rng = np.random.default_rng(0)
+    env = VectorBudgetWrapper(vector(Masked, mode), 2, cost_bound=[0, 0.5, 0.9])
+    _, info = env.reset(seed=0)
+    for step in range(60):
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in info["action_mask"]])
+        if mode == AutoresetMode.DISABLED:
+            assert not info["action_mask"][:, 1 + step % 7 % 2].any()
+        _, _, _, _, info = env.step(actions)
+    free = VectorBudgetWrapper(vector(Masked, mode), 2, cost_bound=[0, 0.5, 0.9], own_mask=False)
+    assert free.reset(seed=0)[1]["action_mask"].all()
+    with pytest.raises(ModelError, match="own_mask: expected None or False, found 'mask'"):
+        VectorBudgetWrapper(vector(), 2, cost_bound=1, own_mask="mask")  # type: ignore[arg-type]
+
+
+def test_what_a_wrong_bound_let_through_is_on_record() -> None:
+    """The step was taken in all environments, so all of them are charged before the error is raised."""
+    env = VectorBudgetWrapper(vector(), Fraction(7, 10), cost_bound=[0, 0.5, 0.5])
+    env.reset(seed=0)
+    with pytest.raises(PolicyError, match=r"environment 1: step 0, action 2, cost of cost: expected at most 0\.5"):
+        env.step(np.array([0, 2, 1]))
+    assert env.spent == {"cost": [0, Fraction(9, 10), Fraction(1, 2)]}
+    assert env.violations == 1
+    with pytest.raises(PolicyError, match="episodes that ended with an error"):
+        env.step(np.zeros(3, int))
