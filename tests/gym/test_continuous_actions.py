@@ -383,6 +383,31 @@ def test_float64_and_integers() -> None:
     assert taken == [-4, -4, -2, 0]
 
 
+@pytest.mark.parametrize("bound", [NormCost(power=1), lambda seen, action: float(np.linalg.norm(action))])
+def test_roots_of_squares_below_the_normal_range(bound: Any) -> None:
+    """Squares of 1e-22 lose most of their digits in float32; such actions are what is left of an exhausted budget."""
+
+    class Long(gymnasium.Env[Any, Any]):
+        observation_space = action_space = spaces.Box(-1, 1, (28,), np.float32)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.spent = Fraction(0)
+            return np.zeros(28, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            cost = np.sqrt(np.sum(np.square(action)))
+            self.spent += Fraction(float(cost))
+            return action, 0.0, False, False, {"cost": cost}
+
+    rng, inner = np.random.default_rng(0), Long()
+    for _ in range(60):
+        env = ContinuousBudgetWrapper(inner, 10, cost_bound=bound)
+        env.reset()
+        for _ in range(12):
+            env.step(rng.uniform(-1, 1, 28))  # fails if a cost exceeds its bound
+        assert 9.999 < inner.spent <= 10
+
+
 def test_float16() -> None:
     """An environment that computes in the type of its actions rounds much more than in float32."""
 
