@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError
-from solvent.gym import BudgetWrapper, CostInInfo, CostSupport, EmpiricalCostBound
+from solvent.gym import (
+    BudgetWrapper,
+    ContinuousBudgetWrapper,
+    CostInInfo,
+    CostSupport,
+    EarlyTermination,
+    EmpiricalCostBound,
+)
 from solvent.model.budget import Budget
 from solvent.model.cost_bounds import CostBounds
 
@@ -327,3 +334,52 @@ def test_bounds_of_a_wrong_shape_are_refused() -> None:
         CostBounds({"fuel": [[0, 1], [2, 3]]}, ("fuel",), n_actions=2, where="bound")
     with pytest.raises(ModelError, match=r"^bound: expected rows of the same length, found shape \(2, \?\)"):
         CostBounds([[0, 1], [2]], ("fuel",), n_actions=2, where="bound")
+
+
+def test_equal_values_that_stand_for_different_numbers() -> None:
+    """0.1 is one tenth, but the fraction that equals it is its binary value; the same for large numbers."""
+
+    class Reports(Road):
+        def step(self, action: Any) -> Any:
+            *rest, _ = super().step(action)
+            return *rest, {"cost": reported.pop(0)}
+
+    large = 99999999999999991611392  # equals 1e23
+    for numbers in ([0.1, Fraction(0.1)], [Fraction(0.1), 0.1], [1e23, large], [large, 1e23]):
+        reported, read = list(numbers), [Fraction(str(x)) if isinstance(x, float) else Fraction(x) for x in numbers]
+        env = BudgetWrapper(Reports(), 10**25, cost_bound=10**24)
+        env.reset()
+        for expected in (read[0], sum(read)):
+            env.step(0)
+            assert env.spent["cost"] == expected
+
+
+@pytest.mark.parametrize("wrapper", [BudgetWrapper, ContinuousBudgetWrapper, EarlyTermination])
+def test_what_reset_and_step_must_return(wrapper: Any) -> None:
+    class Old(gymnasium.Env[Any, Any]):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+        first: Any = np.zeros(2, np.float32)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return self.first
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(2, np.float32), 1.0, False, False, None
+
+    inner = Old()
+    if wrapper is ContinuousBudgetWrapper:
+        inner.action_space = gymnasium.spaces.MultiBinary(2)  # type: ignore[assignment]
+    options = {} if wrapper is EarlyTermination else {"cost_bound": 1}
+    env = wrapper(inner, 5, 1, **options)
+    with pytest.raises(
+        ModelError, match="reset: expected two values, the observation and a dict, found the observation"
+    ):
+        env.reset()
+    inner.first = np.zeros(2, np.float32), None
+    with pytest.raises(ModelError, match="info of reset: expected a dict, found None"):
+        env.reset()
+    inner.first = np.zeros(2, np.float32), {}
+    env.reset()
+    with pytest.raises(ModelError, match="info of step: expected a dict, found None"):
+        env.step(inner.action_space.sample())

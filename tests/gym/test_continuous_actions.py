@@ -383,6 +383,58 @@ def test_float64_and_integers() -> None:
     assert taken == [-4, -4, -2, 0]
 
 
+@pytest.mark.parametrize("bound", [NormCost(power=1), lambda seen, action: float(np.linalg.norm(action))])
+def test_roots_of_squares_below_the_normal_range(bound: Any) -> None:
+    """Squares of 1e-22 lose most of their digits in float32; such actions are what is left of an exhausted budget."""
+
+    class Long(gymnasium.Env[Any, Any]):
+        observation_space = action_space = spaces.Box(-1, 1, (28,), np.float32)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.spent = Fraction(0)
+            return np.zeros(28, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            cost = np.sqrt(np.sum(np.square(action)))
+            self.spent += Fraction(float(cost))
+            return action, 0.0, False, False, {"cost": cost}
+
+    rng, inner = np.random.default_rng(0), Long()
+    for _ in range(60):
+        env = ContinuousBudgetWrapper(inner, 10, cost_bound=bound)
+        env.reset()
+        for _ in range(12):
+            env.step(rng.uniform(-1, 1, 28))  # fails if a cost exceeds its bound
+        assert 9.999 < inner.spent <= 10
+
+
+def test_float16() -> None:
+    """An environment that computes in the type of its actions rounds much more than in float32."""
+
+    class Coarse(gymnasium.Env[Any, Any]):
+        observation_space = action_space = spaces.Box(-1, 1, (40,), np.float16)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.spent = Fraction(0)
+            return np.zeros(40, np.float16), {}
+
+        def step(self, action: Any) -> Any:
+            cost = np.float16(0)
+            for each in action:
+                cost = np.float16(cost + each * each)
+            self.spent += Fraction(float(cost))
+            return action, 0.0, False, False, {"cost": cost}
+
+    rng, inner = np.random.default_rng(0), Coarse()
+    for bound in (NormCost(), lambda seen, action: float(np.square(action).sum())):
+        for _ in range(10):
+            env = ContinuousBudgetWrapper(inner, 20, cost_bound=bound)
+            env.reset()
+            for _ in range(15):
+                env.step(rng.uniform(-1, 1, 40).astype(np.float16))
+            assert 19 < inner.spent <= 20
+
+
 def test_layouts_and_copies() -> None:
     env = ContinuousBudgetWrapper(Motor(2), 1, cost_bound=NormCost(0.1), layout="flat")
     seen, _ = env.reset()

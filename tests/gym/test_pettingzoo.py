@@ -15,6 +15,7 @@ import pytest
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
+from pettingzoo.utils.wrappers import BaseParallelWrapper
 
 from solvent.errors import ModelError, PolicyError, SolventError
 from solvent.gym.pettingzoo import AECBudgetWrapper, ParallelBudgetWrapper
@@ -215,3 +216,70 @@ def test_without_the_package() -> None:
     code = "import sys; sys.modules['pettingzoo'] = None; import solvent.gym.pettingzoo"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert 'expected pettingzoo, found no such package; pip install "solvent[pettingzoo]"' in done.stderr
+
+
+class Shared(ParallelEnv[str, Any, int]):
+    """One agent, whose observation is always the same array; an action costs what the observation says."""
+
+    metadata = {"name": "shared", "render_modes": []}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.possible_agents, self.render_mode, self.most = ["a"], None, 0
+        self._cell = np.zeros(1, np.float32)
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Box(0, 1000, (1,), np.float32)
+
+    def action_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents, self._spent = ["a"], 0
+        self._cell[:] = 8
+        return {"a": self._cell}, {"a": {}}
+
+    def step(self, actions: dict[str, int]) -> Any:
+        self._spent += actions["a"] * int(self._cell[0])
+        self.most = max(self.most, self._spent)
+        self._cell[:] = 9 - self._cell[0]
+        return {"a": self._cell}, {"a": 1.0}, {"a": False}, {"a": False}, {"a": {}}
+
+
+def by_cell(agent: str, seen: Any, action: int) -> int:
+    return action * int(seen[0])
+
+
+@pytest.mark.parametrize("cost", [None, by_cell])
+@pytest.mark.parametrize("turns", [False, True])
+def test_observations_in_one_array(cost: Any, turns: bool) -> None:
+    """What is charged depends on the observation before the step, also if the environment has overwritten it."""
+    inner = Shared()
+    if turns:
+        aec = AECBudgetWrapper(parallel_to_aec(inner), 30, by_cell, cost, fallback="first")
+        aec.reset()
+        for _ in range(20):
+            aec.step(1)
+    else:
+        env = ParallelBudgetWrapper(inner, 30, by_cell, cost, fallback="first")
+        env.reset()
+        for _ in range(20):
+            env.step({"a": 1})
+    assert inner.most == 30
+
+
+def test_wrappers_inside_that_change_actions() -> None:
+    class Turned(BaseParallelWrapper[str, Any, int]):
+        def step(self, actions: dict[str, int]) -> Any:
+            return super().step({agent: 1 - action for agent, action in actions.items()})
+
+    class Looked(BaseParallelWrapper[str, Any, int]):
+        passes_actions = True
+
+        def step(self, actions: dict[str, int]) -> Any:
+            return super().step(actions)
+
+    with pytest.raises(ModelError, match=r"ParallelBudgetWrapper: .*found Turned, .*put Turned around ParallelBudgetW"):
+        ParallelBudgetWrapper(Turned(Shared()), 30, by_cell)
+    with pytest.raises(ModelError, match=r"AECBudgetWrapper: .*found Turned, which overrides step or reset"):
+        AECBudgetWrapper(parallel_to_aec(Turned(Shared())), 30, by_cell)
+    ParallelBudgetWrapper(Looked(BaseParallelWrapper(Shared())), 30, by_cell)

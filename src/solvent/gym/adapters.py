@@ -60,12 +60,36 @@ def split_step(result: Any) -> tuple[Any, Any, bool, bool, dict[str, Any], Any]:
     """Return (observation, reward, terminated, truncated, info, cost) from the five or six values of `step`."""
     if isinstance(result, tuple) and len(result) == 6:
         observation, reward, cost, terminated, truncated, info = result
+        check_info(info, "step")
         return observation, reward, bool(terminated), bool(truncated), info, cost
     if isinstance(result, tuple) and len(result) == 5:
         observation, reward, terminated, truncated, info = result
+        check_info(info, "step")
         return observation, reward, bool(terminated), bool(truncated), info, NO_COST
     size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
     raise ModelError("step", "five values, or six with a cost after the reward", size)
+
+
+def split_reset(result: Any) -> tuple[Any, dict[str, Any]]:
+    """Return (observation, info) from what `reset` returns.
+
+    Raises
+    ------
+    ModelError
+        If it returns anything else, such as the observation only.
+    """
+    if not isinstance(result, tuple) or len(result) != 2:
+        size = f"{len(result)}" if isinstance(result, tuple) else "the observation only, or another object"
+        hint = "old environments need an adapter, such as shimmy's GymV21CompatibilityV0"
+        raise ModelError("reset", "two values, the observation and a dict", size, hint)
+    check_info(result[1], "reset")
+    return result
+
+
+def check_info(info: Any, method: str) -> None:
+    """Raise a `ModelError` if what `reset` or `step` returned as `info` is not a dict."""
+    if type(info) is not dict and not isinstance(info, Mapping):
+        raise ModelError(f"info of {method}", "a dict", quote(info))
 
 
 class CostReader:

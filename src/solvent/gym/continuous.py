@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE, AccountWrapper
-from solvent.gym.adapters import CostLike, CostReader, split_step
+from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.needs import ExactNeeds, FloatNeeds
@@ -66,7 +66,8 @@ class ContinuousBudgetWrapper(AccountWrapper):
         row, for each; fewer calls are then needed.
     slack : float, optional
         Relative error of the environment's arithmetic that bounds are raised by. Default: `(n + 8) * 2**-23` for a Box
-        with n components, enough for sums of n terms in float32. Actions of whole numbers have no such error.
+        with n components, enough for sums of n terms of the same sign in float32; `(n + 8) * 2**-10` for a Box of
+        float16. Actions of whole numbers have no such error.
     margin : float
         Share of each limit that is not spent, for meters that add up floats. Default: 1e-9 for a Box, 0 otherwise.
     dead_start : {"raise", "end"}
@@ -170,7 +171,8 @@ class ContinuousBudgetWrapper(AccountWrapper):
         self._needs: FloatNeeds | ExactNeeds
         if isinstance(self._space, spaces.Box):
             size = int(np.prod(self._space.shape))
-            self._needs = FloatNeeds(tracker, bound, kept, caps, size, relative, share, vectorized)
+            half = self._space.dtype == np.float16
+            self._needs = FloatNeeds(tracker, bound, kept, caps, size, relative, share, vectorized, half)
         else:
             if vectorized or relative:
                 raise ModelError("vectorized" if vectorized else "slack", "a Box for this argument", quote(self._space))
@@ -208,7 +210,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
         """
         self._refusal = NO_EPISODE
         self._read.begin()
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = split_reset(self.env.reset(seed=seed, options=options))
         self._inner = own_copy(observation)
         self._begin(self._read.started())
         self._dead_end = not self._null_fits()

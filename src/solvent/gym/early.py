@@ -9,7 +9,7 @@ import gymnasium
 
 from solvent.errors import PolicyError
 from solvent.gym.account import FAILED, IS_OVER, NO_EPISODE, AccountWrapper
-from solvent.gym.adapters import CostLike, CostReader, split_step
+from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
@@ -93,7 +93,7 @@ class EarlyTermination(AccountWrapper):
         """Start an episode with the whole budget."""
         self._refusal = NO_EPISODE
         self._read.begin()
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = split_reset(self.env.reset(seed=seed, options=options))
         self._inner = own_copy(observation)
         self._begin(self._read.started())
         self._refusal = ""

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from solvent.core.exact import Number, exact
-from solvent.gym.adapters import CostLike, find_cost, split_step
+from solvent.gym.adapters import CostLike, find_cost, split_reset, split_step
 from solvent.gym.layout import own_copy
 from solvent.gym.tracker import ONLY_RESOURCE
 from solvent.model.metering import Tape, check_wrappers, kind_of
@@ -136,7 +136,7 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         if self._steps:
             self._finished.append(self._current())
         self._clear()
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = split_reset(self.env.reset(seed=seed, options=options))
         self._before = own_copy(observation)
         return observation, info
 

@@ -7,7 +7,12 @@ and results below the normal range add at most 2**-149 each. Since (1 + u)**k <=
 
     up(b) = b + |b| * slack + tiny,    slack = (n + 8) * 2**-23,    tiny = (n + 8) * max(1, weight) * 2**-126,
 
-computed in float64, is not below what the environment reports. If b is 0, all terms are 0 and up(b) = 0.
+computed in float64, is not below what the environment reports. If b is 0, all terms are 0 and up(b) = 0. If the Box is
+of float16, an environment may compute in that: u is 2**-11 then, and results below the normal range add at most 2**-24.
+
+A square root magnifies what squares below the normal range add: sqrt(s + e) <= sqrt(s) + sqrt(e), where e is at most
+n + 8 times 2**-149 (2**-24 in float16). So `tiny` has one more term for the Euclidean norm itself, and for functions,
+which may compute one.
 
 Actions of MultiDiscrete and MultiBinary spaces are whole numbers, and their bounds are compared as exact numbers.
 """
@@ -29,8 +34,11 @@ from solvent.gym.tracker import BudgetTracker
 from solvent.model.build import read_costs
 from solvent.model.cost_bounds import Bound, CostBounds
 
-#: Twice the unit roundoff of float32, and the smallest normal number of float32.
+#: Twice the unit roundoff, and a bound on the error of a result below the normal range: of float32, and of float16.
 _ROUNDOFF, _SMALLEST = 2.0**-23, 2.0**-126
+_HALF_ROUNDOFF, _HALF_SMALLEST = 2.0**-10, 2.0**-24
+#: The smallest positive number of float32, and the greatest factor of a square root in a function that is allowed for.
+_LEAST, _FACTOR = 2.0**-149, 1024.0
 
 
 class Needs(Protocol):
@@ -75,11 +83,13 @@ class FloatNeeds:
     size : int
         Number of components of an action.
     slack : float or None
-        Relative rounding error to allow for. Default: that of sums in float32.
+        Relative rounding error to allow for. Default: that of sums in float32, or in float16.
     margin : Fraction
         Share of each limit that is not spent.
     vectorized : bool
         Whether functions take an array of actions, one per row.
+    half : bool
+        Whether actions are of float16.
     """
 
     def __init__(
@@ -92,14 +102,19 @@ class FloatNeeds:
         slack: float | None,
         margin: Fraction,
         vectorized: bool,
+        half: bool = False,
     ) -> None:
         self._tracker, self._margin, self._vectorized = tracker, margin, vectorized
         self._bound, self._reserve = cost_bound, reserve
         self._caps = np.array([np.inf if cap is None else round_down(cap) for cap in step_cap])
-        self._slack = (size + 8) * _ROUNDOFF if slack is None else slack
+        roundoff, smallest = (_HALF_ROUNDOFF, _HALF_SMALLEST) if half else (_ROUNDOFF, _SMALLEST)
+        self._slack = (size + 8) * roundoff if slack is None else slack
         norms = cost_bound.values() if isinstance(cost_bound, Mapping) else [cost_bound]
         weight = max([1.0, *(each.weight for each in norms if isinstance(each, NormCost))])
-        self._tiny = 0.0 if slack == 0 else (size + 8) * weight * _SMALLEST
+        self._tiny = 0.0 if slack == 0 else (size + 8) * weight * smallest
+        if slack != 0 and any(_may_take_a_root(each) for each in norms):
+            factor, least = (weight, _HALF_SMALLEST) if half else (max(weight, _FACTOR), _LEAST)
+            self._tiny += factor * math.sqrt((size + 8) * least)
 
     @property
     def norm(self) -> NormCost | None:
@@ -245,6 +260,11 @@ class ExactNeeds:
     def charge(self, cost: Any, where: str) -> Fraction:
         """Return a reported cost as an exact number."""
         return exact(cost, where)
+
+
+def _may_take_a_root(bound: Any) -> bool:
+    """Whether a bound is the square root of a sum, as the Euclidean norm is, or a function, which may be one."""
+    return bound.order == 2 and bound.power == 1 if isinstance(bound, NormCost) else callable(bound)
 
 
 def round_down(amount: Fraction) -> float:

@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.gym.actions import allowed, check_discrete, position
+from solvent.gym.layout import own_copy
 from solvent.gym.own_masks import OwnMask
 from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import CostBounds
 
 try:
+    from pettingzoo.utils.conversions import (
+        aec_to_parallel_wrapper,
+        parallel_to_aec_wrapper,
+        turn_based_aec_to_parallel_wrapper,
+    )
     from pettingzoo.utils.wrappers import BaseParallelWrapper, BaseWrapper
 except ImportError:
     hint = 'pip install "solvent[pettingzoo]"'
@@ -84,6 +90,8 @@ class _Accounts:
     def reset(self) -> None:
         """Start an episode."""
         self.spent = dict.fromkeys(self.agents, Fraction(0))
+        #: the bounds behind the last mask of each agent
+        self._last: dict[Any, list[Fraction | None]] = {}
 
     def remaining(self, agent: Any) -> Fraction:
         """Return what an agent, or all agents together, may still spend."""
@@ -93,6 +101,7 @@ class _Accounts:
     def masks(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> dict[Any, NDArray[np.bool_]]:
         """Return the mask of each agent that acts now, given observations; all False where no action is safe."""
         bounds = {agent: self._all_bounds(agent, seen[agent], infos.get(agent, {})) for agent in seen}
+        self._last = bounds
         masks = {agent: np.zeros(len(bound), bool) for agent, bound in bounds.items()}
         least = {agent: min((x for x in bound if x is not None), default=None) for agent, bound in bounds.items()}
         if any(x is None for x in least.values()):
@@ -114,9 +123,9 @@ class _Accounts:
 
     def charge(self, agent: Any, seen: Any, chosen: int, info: Mapping[str, Any]) -> None:
         """Charge the cost of an action, by position; raise a `PolicyError` if it exceeds the bound."""
-        bound = self._bounds[agent](seen, chosen)
-        assert bound is not None
-        amount, action = bound[0], chosen + int(self.spaces[agent].start)
+        bound = self._last[agent][chosen]  # a function may return another bound after the step
+        assert bound is not None  # otherwise the action would have been masked
+        amount, action = bound, chosen + int(self.spaces[agent].start)
         if self._cost is not None:
             if isinstance(self._cost, str) and self._cost not in info:
                 expected = f"a cost under {quote(self._cost)}"
@@ -125,10 +134,10 @@ class _Accounts:
             amount = exact(reported, f"agent {quote(agent)}, cost")
         self.spent[agent] += amount
         self.violations += self.remaining(agent) < 0
-        if amount > bound[0]:
+        if amount > bound:
             raise PolicyError(
                 f"agent {quote(agent)}, action {action}, cost",
-                f"at most {short_amount(bound[0])}, as cost_bound says",
+                f"at most {short_amount(bound)}, as cost_bound says",
                 short_amount(amount),
                 "cost_bound must hold for every outcome",
             )
@@ -176,6 +185,27 @@ def _never_empty(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return mask if mask.any() else np.ones_like(mask)
 
 
+def _check_inside(env: Any, where: str) -> None:
+    """Raise a `ModelError` if a wrapper inside may change or repeat actions; those of PettingZoo itself do not."""
+    while (inner := _inside(env)) is not None:
+        owners = (next(cls for cls in type(env).__mro__ if name in vars(cls)) for name in ("step", "reset"))
+        for owner in owners:
+            if not owner.__module__.startswith("pettingzoo.utils.") and vars(owner).get("passes_actions") is not True:
+                name = type(env).__name__
+                hint = f"put {name} around {where}, or set passes_actions = True in the class {name} if that is true"
+                expected = "wrappers inside that pass each action on once and unchanged"
+                found = f"{name}, which overrides step or reset, with unknown effect"
+                raise ModelError(where, expected, found, hint)
+        env = inner
+
+
+def _inside(env: Any) -> Any:
+    """Return the environment inside a wrapper or a conversion; None for an environment itself."""
+    if isinstance(env, BaseWrapper | BaseParallelWrapper | parallel_to_aec_wrapper):
+        return env.env
+    return env.aec_env if isinstance(env, aec_to_parallel_wrapper | turn_based_aec_to_parallel_wrapper) else None
+
+
 def _check_fallback(fallback: Any) -> Any:
     if fallback not in (None, "first"):
         raise ModelError("fallback", "None or 'first'", quote(fallback))
@@ -208,7 +238,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
     Parameters
     ----------
     env : ParallelEnv
-        Environment whose agents have `Discrete` action spaces.
+        Environment whose agents have `Discrete` action spaces. Wrappers inside that may change or repeat actions are
+        refused.
     budget : number, or dict of numbers by agent
         Anytime upper limit on what each agent spends, or all of them together.
     cost_bound : number, sequence, dict by agent, or function
@@ -262,6 +293,7 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         fallback: Literal["first"] | None = None,
     ) -> None:
         super().__init__(env)
+        _check_inside(env, "ParallelBudgetWrapper")
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
         self._masks: dict[Any, NDArray[np.bool_]] = {}
         self._seen: dict[Any, Any] = {}
@@ -288,7 +320,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         return self._show(seen, infos, False)
 
     def _look(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
-        acting = {agent: seen[agent] for agent in self.env.agents}
+        # agents may change the observations they get, and environments may use their arrays again
+        acting = {agent: own_copy(seen[agent]) for agent in self.env.agents}
         self._seen, self._masks = acting, self._accounts.masks(acting, infos)
 
     def _show(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any], dead_end: bool) -> tuple[Any, Any]:
@@ -335,7 +368,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
     Parameters
     ----------
     env : AECEnv
-        Environment whose agents have `Discrete` action spaces.
+        Environment whose agents have `Discrete` action spaces. Wrappers inside that may change or repeat actions are
+        refused.
     budget : number, or dict of numbers by agent
         Anytime upper limit on what each agent spends, or all of them together.
     cost_bound : number, sequence, dict by agent, or function
@@ -365,12 +399,14 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         fallback: Literal["first"] | None = None,
     ) -> None:
         super().__init__(env)
+        _check_inside(env, "AECBudgetWrapper")
         if isinstance(cost, str):
             hint = "the info of an agent may belong to a later step"
             raise ModelError("cost", "a function of (agent, observation, action)", quote(cost), hint)
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
         self._stopped: list[Any] | None = None  # agents that are left after a dead end
         self._mask: NDArray[np.bool_] | None = None
+        self._seen: Any = None
         self._told: dict[Any, dict[str, Any]] = {}
 
     @property
@@ -419,7 +455,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
             return
         agent = self.env.agent_selection
         if not (self.env.terminations[agent] or self.env.truncations[agent]):
-            self._mask = self._accounts.masks({agent: self.env.observe(agent)}, self.env.infos)[agent]
+            self._seen = own_copy(self.env.observe(agent))
+            self._mask = self._accounts.masks({agent: self._seen}, self.env.infos)[agent]
             if not self._mask.any():
                 self._mask, self._stopped = None, list(self.env.agents)
         stopped = self._stopped is not None
@@ -445,7 +482,6 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
             self.env.step(action)
         else:
             chosen = self._accounts.choose(agent, action, self._mask, self._fallback)
-            seen = self.env.observe(agent)
-            self._accounts.charge(agent, seen, chosen, {})
+            self._accounts.charge(agent, self._seen, chosen, {})
             self.env.step(chosen + int(self._accounts.spaces[agent].start))
         self._look()

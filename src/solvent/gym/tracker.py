@@ -26,8 +26,10 @@ ONLY_RESOURCE = "cost"
 
 _Side = tuple[Fraction | None, ...]
 _TickSide = list[int | None]
-#: Types whose equal values are equal numbers, whose ticks may be remembered, and how many are remembered.
-REMEMBERED = frozenset([int, float, np.float64, Fraction])
+#: Types whose ticks may be remembered, and how many are remembered. Equal values of these types are equal numbers below
+#: 2**53; a Fraction may equal a float that stands for another number, such as 0.1 for one tenth.
+REMEMBERED = frozenset([int, float, np.float64])
+_LARGE = 2**53
 _MOST_REMEMBERED = 4096
 
 
@@ -123,7 +125,7 @@ class BudgetTracker:
     def read(self, d: int, cost: Any, where: str) -> int:
         """Return one cost as reported, of a resource by index, in ticks; makes ticks finer where necessary."""
         known = self._remembered[d]
-        plain = type(cost) in REMEMBERED
+        plain = type(cost) in REMEMBERED and -_LARGE < cost < _LARGE
         if plain and cost in known:
             return known[cost]
         amount = exact(cost, f"{where}, cost of {self.resources[d]}")

@@ -13,18 +13,20 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
-from solvent.core.exact import Number
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.actions import allowed, check_discrete
 from solvent.gym.dead_ends import DeadEndReward
-from solvent.gym.layout import remaining_space, step_space
+from solvent.gym.layout import OWN_MASK, own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
+from solvent.gym.own_masks import OwnMask
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
+from solvent.gym.vector_reports import Reports
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.build import read_costs
 from solvent.model.cost_bounds import BoundLike
-from solvent.model.metering import Spent, check_wrappers, kind_of
+from solvent.model.metering import Kind, Spent, check_wrappers, kind_of
 from solvent.model.resources import ResourceLike
 
 #: A key of `info`, a function of batches (observations, actions, next observations), or the constant cost of a step.
@@ -66,6 +68,9 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         What has been spent before the first step.
     resources : sequence of Resource, optional
         Limited resources that saturate.
+    own_mask : False, optional
+        Default: an action must also be allowed by the environment's own mask, if it has one in `info["action_mask"]` or
+        `observation["action_mask"]`. False to ignore it.
 
     Attributes
     ----------
@@ -109,6 +114,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         mask_in_observation: bool = False,
         spent: SpentLike | None = None,
         resources: Sequence[ResourceLike] | None = None,
+        own_mask: Literal[False] | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
             hint = "pass what gymnasium.make_vec(...) returns"
@@ -116,13 +122,15 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         super().__init__(env)
         self._space = check_discrete(env.single_action_space, "VectorBudgetWrapper")
         self._same_step = _autoreset(env) == "disabled"
-        for each in getattr(env.unwrapped, "envs", ()):
-            check_wrappers(each, kind_of(cost), "VectorBudgetWrapper")
+        _check_inside(env, kind_of(cost))
         if fallback not in (None, "first"):
             raise ModelError("fallback", "None or 'first'", quote(fallback))
+        if own_mask not in (None, False):
+            raise ModelError("own_mask", "None or False", quote(own_mask))
         if cost_bound is None:
             raise ModelError("VectorBudgetWrapper", "a bound on the cost of actions", "none", "pass cost_bound=...")
         self._cost, self._fallback = cost, fallback
+        self._reports = Reports.of(env.unwrapped)
         known = read_limits(budget, spent)
         accounts = read_accounts(resources, known)
         self._trackers = [BudgetTracker(known, accounts) for _ in range(env.num_envs)]
@@ -130,6 +138,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         self._sources = [
             BoundMasks(tracker, self._n_actions, self._first, cost_bound, reserve) for tracker in self._trackers
         ]
+        self._own_mask = OwnMask(None, own_mask, self._n_actions)
+        self._own: list[NDArray[np.bool_] | None] = [None] * env.num_envs
         self._rewards = [DeadEndReward(dead_end_reward, None) for _ in self._trackers]
         self._resources, self.violations = known.resources, 0
         self._arrange(layout, mask_in_observation)
@@ -187,7 +197,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if options is not None and "reset_mask" in options:
             raise ModelError("options", "no reset_mask, as this wrapper resets environments itself", quote(options))
         observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
-        self._read(observations)
+        self._read(observations, info)
         self._waiting[:] = False
         for i in range(self.env.num_envs):
             self._begin(i)
@@ -195,16 +205,26 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         dead = np.zeros(self.env.num_envs, bool)
         return self._observe(observations), self._info(info, dead, dead)
 
-    def _read(self, observations: Any) -> None:
-        self._batch = observations
-        self._seen = list(iterate(self.env.observation_space, observations))
+    def _read(self, observations: Any, info: Mapping[str, Any]) -> None:
+        # agents may change the observations they get, and vectors may use their arrays again
+        self._batch = own_copy(observations)
+        self._seen = list(iterate(self.env.observation_space, self._batch))
+        given, reported = info.get(OWN_MASK), info.get(f"_{OWN_MASK}")
+        for i, seen in enumerate(self._seen):
+            has = given is not None and (reported is None or reported[i])
+            self._own[i] = self._own_mask(seen, {OWN_MASK: given[i]} if has else {})  # type: ignore[index]
+
+    def _mask(self, i: int) -> NDArray[np.bool_]:
+        """Return which actions of an environment are allowed, by its budget and by itself."""
+        mask, own = self._sources[i].mask(), self._own[i]
+        return mask if own is None else mask & own
 
     def _begin(self, i: int) -> None:
         """Start the account of an environment."""
         self._trackers[i].reset()
         self._sources[i].begin(self._seen[i])
         self._last_costs[i] = 0.0
-        self._masks[i] = self._sources[i].mask()
+        self._masks[i] = self._mask(i)
         if not self._masks[i].any():
             raise SolventError(
                 f"environment {i}: expected a start from which the budget can be kept, found no safe action with "
@@ -229,23 +249,31 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         waiting = self._waiting.copy()
         self._refusal = "episodes that ended with an error"
         before = self._batch
+        if self._reports is not None:
+            self._reports.clear()
         observations, rewards, terminated, truncated, info = self.env.step(chosen)
         rewards, terminated = np.array(rewards, np.float64), np.array(terminated, bool)
         truncated = np.array(truncated, bool)
         reported = self._costs(before, chosen, observations, info, waiting)
-        self._read(observations)
+        self._read(observations, info)
         violated, dead = np.zeros(len(chosen), bool), np.zeros(len(chosen), bool)
+        wrong: PolicyError | None = None
         for i in range(len(chosen)):
             if waiting[i]:
                 self._begin(i)
             else:
-                self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
+                try:
+                    self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
+                except PolicyError as found:  # the others have taken their steps too
+                    wrong = wrong or found
                 violated[i] = self._trackers[i].broken
                 terminated[i] |= violated[i]
                 dead[i] = not (terminated[i] or truncated[i] or self._masks[i].any())
                 self._rewards[i].observe(rewards[i])
                 rewards[i] += self._rewards[i](self._trackers[i].step) if dead[i] else 0.0
         self.violations += int(violated.sum())
+        if wrong is not None:
+            raise wrong
         terminated |= dead
         self._refusal = ""
         ended = terminated | truncated
@@ -278,11 +306,11 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             by_name = info.get("costs")
             found: Any
             if isinstance(by_name, Mapping) and set(names) <= set(by_name):
-                found = {name: _look_up(by_name, name, waiting) for name in names}
+                found = {name: self._reported(by_name, ("costs", name), waiting) for name in names}
             else:
-                found = _look_up(info, "cost", waiting)
+                found = self._reported(info, ("cost",), waiting)
         elif isinstance(cost, str):
-            found = _look_up(info, cost, waiting)
+            found = self._reported(info, (cost,), waiting)
         elif callable(cost):
             found = cost(before, actions, after)
         else:
@@ -296,16 +324,24 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise ModelError("step, cost", f"numbers of shape ({n}, {len(names)})", f"shape {table.shape}")
         return [list(row) for row in table]
 
+    def _reported(self, info: Mapping[str, Any], keys: tuple[str, ...], waiting: NDArray[np.bool_]) -> Any:
+        """Return what environments report under the last key of a path, as they reported it."""
+        found = _look_up(info, keys[-1], waiting)
+        return found if self._reports is None else self._reports.original(keys, found)
+
     def _add(self, i: int, position: int, spent: Spent, terminated: bool) -> None:
         """Add the cost of a step of one environment, and compute its next mask."""
         tracker, source = self._trackers[i], self._sources[i]
         try:
             costs = source.took(position, self._seen[i], spent, terminated)
         except PolicyError as wrong:
+            # it was spent even though it exceeds the bound
+            pairs = zip(spent.reported, self._resources, strict=True)
+            tracker.spend(tracker.to_ticks([exact(cost, f"step, cost of {name}") for cost, name in pairs]))
             raise wrong.within(f"environment {i}") from None
         tracker.spend(costs)
         self._last_costs[i] = tracker.to_floats(costs)
-        self._masks[i] = False if terminated else source.mask()
+        self._masks[i] = False if terminated else self._mask(i)
 
     def _finish(
         self,
@@ -337,8 +373,10 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             for i, seen in enumerate(iterate(self.observation_space, last)):
                 if ended[i]:
                     final[i] = seen
-            observations, _ = self.env.reset(options={"reset_mask": ended.copy()})
-            self._read(observations)
+            own = list(self._own)
+            observations, begun = self.env.reset(options={"reset_mask": ended.copy()})
+            self._read(observations, begun)
+            self._own = [self._own[i] if ended[i] else own[i] for i in range(len(ended))]
             final_info = {key: value for key, value in told.items() if not key.startswith("_")}
             for at in np.flatnonzero(ended):
                 self._begin(int(at))
@@ -389,6 +427,22 @@ def _autoreset(env: Any) -> str:
             "pass vector_kwargs={'autoreset_mode': AutoresetMode.DISABLED} to gymnasium.make_vec",
         )
     return found
+
+
+def _check_inside(env: Any, kind: Kind) -> None:
+    """Raise a `ModelError` if a wrapper of a vector, or of one of its environments, may change or repeat actions."""
+    where, base = "VectorBudgetWrapper", env.unwrapped
+    check_wrappers(env, kind, where, vector=True)
+    for each in getattr(base, "envs", ()):
+        check_wrappers(each, kind, where, vector=True)
+    if hasattr(base, "envs"):
+        return
+    for make in {id(make): make for make in getattr(base, "env_fns", ())}.values():
+        probe = make()  # environments of other processes cannot be looked at
+        try:
+            check_wrappers(probe, kind, where, vector=True)
+        finally:
+            probe.close()
 
 
 def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE, AccountWrapper
 from solvent.gym.actions import Fallback, allowed, check_discrete, check_fallback, position, replacement
-from solvent.gym.adapters import CostLike, CostReader, split_step
+from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.env import ModelEnv
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
@@ -211,7 +211,7 @@ class BudgetWrapper(AccountWrapper):
         """
         self._refusal, self._mask, self._alive = NO_EPISODE, self._none, False
         self._read.begin()
-        observation, info = self.env.reset(seed=seed, options=options)
+        observation, info = split_reset(self.env.reset(seed=seed, options=options))
         self._inner = own_copy(observation)
         self._begin(self._read.started())
         if not self._by_bounds and any(self._cost):

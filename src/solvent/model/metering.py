@@ -24,6 +24,7 @@ Kind = Literal["action", "step", "report"]
 
 _CORE = "gymnasium.core."
 _WRAPPERS = "gymnasium.wrappers."
+_VECTOR, _VECTOR_WRAPPERS = "gymnasium.vector.vector_env.", "gymnasium.wrappers.vector."
 #: Classes whose `step` and `reset` pass every action on, once and unchanged.
 _PASSING = frozenset(
     [
@@ -58,12 +59,27 @@ _PASSING = frozenset(
             )
         ),
         "stable_baselines3.common.monitor.Monitor",
+        # wrappers of vectors
+        *(_VECTOR + name for name in ("VectorWrapper", "VectorObservationWrapper", "VectorRewardWrapper")),
+        *(
+            _VECTOR_WRAPPERS + name
+            for name in (
+                "array_conversion.ArrayConversion",
+                "common.RecordEpisodeStatistics",
+                "rendering.HumanRendering",
+                "rendering.RecordVideo",
+                "stateful_observation.NormalizeObservation",
+                "stateful_reward.NormalizeReward",
+                "vectorize_observation.VectorizeTransformObservation",
+            )
+        ),
     ]
 )
 #: Classes that take one step for each action, with an action of their own.
 _CHANGING = frozenset(
     [
         _CORE + "ActionWrapper",
+        _VECTOR + "VectorActionWrapper",
         _WRAPPERS + "stateful_action.StickyAction",
         "solvent.gym.continuous.ContinuousBudgetWrapper",
     ]
@@ -141,7 +157,7 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -> None:
+def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False, vector: bool = False) -> None:
     """Raise a `ModelError` if a wrapper in `env` can make the costs read above it differ from the true costs.
 
     Parameters
@@ -154,6 +170,8 @@ def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -
         Name of the reader in errors.
     adapted : bool
         If True, accept reports from unknown wrappers, because the reader was made for them.
+    vector : bool
+        Whether the reader is around a vector, which cannot read meters.
     """
     for layer in layers(env):
         if not _is_wrapper(layer):
@@ -164,13 +182,17 @@ def check_wrappers(env: Any, kind: Kind, where: str, *, adapted: bool = False) -
         if way in _REFUSED[kind]:
             made = {"action": "computed from actions", "step": "counted by steps", "report": "reported by steps"}[kind]
             name = type(layer).__name__
+            advice = (
+                f"measure costs inside: put solvent.gym.CostMeter(env, cost=...) below {name} and omit cost=... here"
+            )
+            if vector:
+                advice = f"put {name} around {where}, or a BudgetWrapper with a CostMeter into every environment"
             raise ModelError(
                 where,
                 f"wrappers inside that pass each action on once{' and unchanged' if kind == 'action' else ''}, as "
                 f"costs are {made}",
                 f"{name}, which {_DOES[way]}",
-                f"measure costs inside: put solvent.gym.CostMeter(env, cost=...) below {name} and omit cost=... here"
-                + (f", or set passes_actions = True in the class {name} if that is true" * (way == "unknown")),
+                advice + (f", or set passes_actions = True in the class {name} if that is true" * (way == "unknown")),
             )
 
 

@@ -1,0 +1,188 @@
+"""Vectors and several agents: what environments really cost, whatever is between them and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RepeatAction
+from gymnasium.wrappers import vector as wrappers
+
+from solvent.errors import ModelError, PolicyError
+from solvent.gym import VectorBudgetWrapper
+
+PRICES: list[Any] = [0, 0.5, 0.9]
+
+
+class Road(gymnasium.Env[Any, Any]):
+    """Reports costs of several types, and keeps its own account; the same array is every observation."""
+
+    observation_space = gymnasium.spaces.Box(-100, 100, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, named: bool = False, prices: list[Any] = PRICES) -> None:
+        self._named, self._prices = named, prices
+        self._place = np.full(1, 5, np.float32)
+        self.most = Fraction(0)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self._spent, self._step = Fraction(0), 0
+        self._place[:] = 5
+        return self._place, {}
+
+    def step(self, action: Any) -> Any:
+        cost = self._prices[action]
+        self._spent += Fraction(str(cost))
+        self.most = max(self.most, self._spent)
+        self._step += 1
+        info = {"costs": {"fuel": cost}} if self._named else {"cost": cost}
+        return self._place, 1.0, False, self._step == 40, info
+
+
+def vector(
+    make: Callable[[], Any] = Road, mode: AutoresetMode = AutoresetMode.DISABLED, **options: Any
+) -> SyncVectorEnv:
+    return SyncVectorEnv([make] * 3, autoreset_mode=mode, **options)
+
+
+def play(env: VectorBudgetWrapper, actions: list[int], steps: int = 60) -> None:
+    env.reset(seed=0)
+    for _ in range(steps):
+        env.step(np.array(actions))
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("prices", [PRICES, [0, Fraction(1, 2), Fraction(9, 10)], [np.uint8(0), 0.5, np.float64(0.9)]])
+def test_costs_of_the_type_of_another_environment(named: bool, prices: list[Any]) -> None:
+    """Gymnasium puts costs into an array of the type of the first one: 0.9 is 0 beside the whole number 0."""
+    envs = vector(partial(Road, named, prices))
+    budget: Any = {"fuel": 2} if named else 2
+    env = VectorBudgetWrapper(envs, budget, cost_bound=[0, 0.5, 0.9], fallback="first")
+    play(env, [0, 2, 1])
+    assert [each.most for each in envs.envs] == [0, Fraction(9, 5), 2]
+    assert env.violations == 0
+
+
+def test_costs_that_a_wrapper_of_the_vector_computes() -> None:
+    class Doubled(gymnasium.vector.VectorWrapper):  # type: ignore[type-arg, unused-ignore]
+        passes_actions = True
+
+        def step(self, actions: Any) -> Any:
+            *rest, info = self.env.step(actions)
+            return *rest, {**info, "cost": 2.0 * np.array([0, 0.5, 0.9])[actions]}
+
+    env = VectorBudgetWrapper(Doubled(vector()), 2, cost_bound=[0, 1, "1.8"], fallback="first")
+    env.reset(seed=0)
+    env.step(np.array([0, 1, 2]))
+    assert env.spent == {"cost": [0, 1, Fraction(9, 5)]}
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_agents_that_write_into_observations(copy: bool) -> None:
+    """The cost depends on the place before the step, which the agent, or the vector, overwrites."""
+
+    def paid(before: Any, actions: Any, after: Any) -> Any:
+        return actions * before[:, 0].astype(int)
+
+    env = VectorBudgetWrapper(vector(copy=copy), 20, paid, lambda place, action: action * 5, fallback="first")
+    observations, _ = env.reset(seed=0)
+    for _ in range(10):
+        observations["observation"][:] = 0
+        observations, *_ = env.step(np.ones(3, int))
+    assert env.spent == {"cost": [20] * 3}
+
+
+def test_wrappers_of_vectors() -> None:
+    def paid(before: Any, actions: Any, after: Any) -> Any:
+        return np.array([0, 5, 9])[actions]
+
+    for passing in (
+        wrappers.RecordEpisodeStatistics(vector()),
+        wrappers.NormalizeObservation(vector(mode=AutoresetMode.NEXT_STEP)),
+        wrappers.NormalizeReward(vector(mode=AutoresetMode.NEXT_STEP)),
+        wrappers.RescaleObservation(vector(), np.float32(-1), np.float32(1)),
+        wrappers.ClipReward(vector(), 0, 1),
+    ):
+        play(VectorBudgetWrapper(passing, 20, paid, [0, 5, 9], fallback="first"), [0, 1, 2], 50)
+    turned = wrappers.TransformAction(vector(), lambda actions: 2 - actions)
+    with pytest.raises(ModelError, match=r"found TransformAction, which may change the action; put TransformAction ar"):
+        VectorBudgetWrapper(turned, 20, paid, [0, 5, 9])
+    VectorBudgetWrapper(turned, 20, "cost", 9)  # the bound holds for all actions, and the environment reports costs
+
+    class Unknown(gymnasium.vector.VectorWrapper):  # type: ignore[type-arg, unused-ignore]
+        def step(self, actions: Any) -> Any:
+            return self.env.step(actions)
+
+    with pytest.raises(ModelError, match=r"found Unknown, which overrides step or reset.*set passes_actions = True"):
+        VectorBudgetWrapper(Unknown(vector()), 20, "cost", 9)
+
+
+def test_wrappers_in_other_processes() -> None:
+    envs = AsyncVectorEnv([lambda: RepeatAction(Road(), 3)] * 2, autoreset_mode=AutoresetMode.DISABLED)
+    try:
+        with pytest.raises(ModelError, match="found RepeatAction, which takes several steps for one action"):
+            VectorBudgetWrapper(envs, 20, 1, 1)
+    finally:
+        envs.close()
+
+
+def test_costs_of_other_processes() -> None:
+    envs = AsyncVectorEnv([Road] * 2, autoreset_mode=AutoresetMode.DISABLED)
+    try:
+        env = VectorBudgetWrapper(envs, 2, cost_bound=[0, 0.5, 0.9], fallback="first")
+        env.reset(seed=0)
+        env.step(np.array([0, 2]))
+        assert env.spent == {"cost": [0, Fraction(9, 10)]}
+    finally:
+        envs.close()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
+def test_own_masks_of_environments(mode: AutoresetMode) -> None:
+    """Both masks must allow an action, also in the first step of an episode."""
+
+    class Masked(Road):
+        def reset(self, **options: Any) -> Any:
+            observation, _ = super().reset(**options)
+            return observation, {"action_mask": self._legal()}
+
+        def _legal(self) -> Any:
+            legal = np.ones(3, np.int8)
+            legal[1 + self._step % 2] = 0
+            return legal
+
+        def step(self, action: Any) -> Any:
+            assert self._legal()[action]
+            observation, reward, _, _, info = super().step(action)
+            return observation, reward, False, self._step == 7, {**info, "action_mask": self._legal()}
+
+    rng = np.random.default_rng(0)
+    env = VectorBudgetWrapper(vector(Masked, mode), 2, cost_bound=[0, 0.5, 0.9])
+    _, info = env.reset(seed=0)
+    for step in range(60):
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in info["action_mask"]])
+        if mode == AutoresetMode.DISABLED:
+            assert not info["action_mask"][:, 1 + step % 7 % 2].any()
+        _, _, _, _, info = env.step(actions)
+    free = VectorBudgetWrapper(vector(Masked, mode), 2, cost_bound=[0, 0.5, 0.9], own_mask=False)
+    assert free.reset(seed=0)[1]["action_mask"].all()
+    with pytest.raises(ModelError, match="own_mask: expected None or False, found 'mask'"):
+        VectorBudgetWrapper(vector(), 2, cost_bound=1, own_mask="mask")  # type: ignore[arg-type]
+
+
+def test_what_a_wrong_bound_let_through_is_on_record() -> None:
+    """The step was taken in all environments, so all of them are charged before the error is raised."""
+    env = VectorBudgetWrapper(vector(), Fraction(7, 10), cost_bound=[0, 0.5, 0.5])
+    env.reset(seed=0)
+    with pytest.raises(PolicyError, match=r"environment 1: step 0, action 2, cost of cost: expected at most 0\.5"):
+        env.step(np.array([0, 2, 1]))
+    assert env.spent == {"cost": [0, Fraction(9, 10), Fraction(1, 2)]}
+    assert env.violations == 1
+    with pytest.raises(PolicyError, match="episodes that ended with an error"):
+        env.step(np.zeros(3, int))
