@@ -74,10 +74,11 @@ def encode(system: TransitionSystem) -> bytes:
                 if column[r]:
                     rewards[name].append(f"  [{label}] {guards[s]} : {number_text(column[r])};")
     lines += ["endmodule"]
-    structures = identifiers(list(rewards), set())
-    for name, entries in zip(structures, rewards.values(), strict=True):
-        lines += ["", f'rewards "{name}"', *entries, "endrewards"]
-    labels = identifiers(list(system.labels), {"init", "deadlock"})
+    structures = identifiers(list(rewards), _RESERVED)
+    for name, (meant, entries) in zip(structures, rewards.items(), strict=True):
+        lines += ["", *([f"// {printable(meant)}"] if meant != name else [])]
+        lines += [f'rewards "{name}"', *entries, "endrewards"]
+    labels = identifiers(list(system.labels), _RESERVED | {"init", "deadlock"})
     for name, states in zip(labels, system.labels.values(), strict=True):
         where = " | ".join(f"({guards[s]})" for s in states.tolist()) or "false"
         lines += ["", f'label "{name}" = {where};']
