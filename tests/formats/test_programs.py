@@ -133,7 +133,7 @@ def refused(path: Path, **options: Any) -> str:
         ),
         (
             {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "home"},
-            "goal: expected one of the labels deadlock, there, found 'home'",
+            "goal: expected one of the labels deadlock, init, there, found 'home'",
         ),
         (
             {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "deadlock"},
@@ -190,8 +190,48 @@ def test_without_stormpy(robot: Path, monkeypatch: pytest.MonkeyPatch, tmp_path:
             "model type: expected mdp or dtmc, found ctmc",
         ),
         (
-            "mdp\nmodule a s:[0..1]; [] true -> (s'=1); endmodule\ninit true endinit",
-            "initial states: expected one initial state, found 2",
+            "mdp\nmodule a s:[0..1]; [] true -> (s'=1); endmodule\ninit s>1 endinit",
+            f"{STORM} The model does not have a single initial state",
+        ),
+        (
+            "pta\nmodule a x:clock; s:[0..1] init 0; [] x>1 -> (s'=1); endmodule",
+            "model type: expected mdp or dtmc, found pta",
+        ),
+        (
+            "mdp\nmodule a x:clock; s:[0..1] init 0; [] x>1 -> (s'=1); endmodule",
+            "variables: expected integers and truth",
+        ),
+        (
+            "// mdp\nsmg\nplayer p a endplayer\nmodule a s:[0..1] init 0; [] s=0 -> (s'=1); endmodule",
+            "model type: expected mdp or dtmc, found smg",
+        ),
+        ("csg\nmodule a s:[0..1] init 0; [] s=0 -> (s'=1); endmodule", "model type: expected mdp or dtmc, found csg"),
+        (
+            "stochastic\nmodule a s:[0..1] init 0; [] s=0 -> (s'=1); endmodule",
+            "model type: expected mdp or dtmc, found ctmc",
+        ),
+        ("", f"{STORM} Parsing error at 1:1"),
+        (
+            "mdp\nglobal g:bool;\nmodule a s:[0..1]; [x] true -> (g'=true); endmodule\nmodule b=a[s=t] endmodule",
+            f"{STORM} Error in line 4: ",  # not the name of a temporary file
+        ),
+        (
+            "mdp\nmodule a s:[0..1]; [] s=0 -> (s'=1); endmodule\n"
+            "rewards true:1; endrewards\nrewards true:2; endrewards",
+            "reward structures: expected at most one without a name, found 2",
+        ),
+        (
+            "mdp\nmodule a s:[0..1]; [] s=0 -> (s'=1); endmodule\n"
+            'rewards true:1; endrewards\nrewards "unnamed" true:2; endrewards',
+            "reward structures: expected distinct names, found one without a name and one called unnamed",
+        ),
+        (
+            "mdp\nmodule a s:[0..1]; [] s=0 -> (s'=1); endmodule\nrewards true:mod(s,2); endrewards",
+            "file: expected probabilities and rewards with exact values, found a function such as mod or log; write",
+        ),
+        (
+            "mdp\nmodule a s:[0..1]; [] s=0 -> (s'=1); endmodule\nmodule b=a[s=t] endmodule\nsystem a ||| b endsystem",
+            "system: expected modules that synchronize over all actions that they share, found a composition of its",
         ),
         ("mdp\nmodule a s:[0..1] init 0; [] s=0 -> 0.5:(s'=1); endmodule", f"{STORM} Probabilities do not sum to one"),
         ("mdp\nmodule a", STORM),
@@ -223,6 +263,64 @@ def test_a_chain_has_one_action(tmp_path: Path) -> None:
     model = solvent.load_model(path, horizon=1)
     assert (model.n_rows, model.n_states) == (1, 3)
     assert model.probability.tolist() == [1 / 3, 2 / 3]
+
+
+@needs_storm
+def test_costs_of_a_chain_are_not_averaged(tmp_path: Path) -> None:
+    """Storm joins commands of a chain that are enabled together, and takes the expectation of their rewards."""
+    path = tmp_path / "die.pm"
+    path.write_text(
+        "dtmc // two ways to roll\nmodule die s:[0..2] init 0; b:bool init true;\n"
+        "  [safe] s=0 -> (s'=1); [risky] s=0 -> 0.5:(s'=1) + 0.5:(s'=2); [] s=1 -> (b'=false);\nendmodule\n"
+        'rewards "cost" s=0 : 1; [risky] true : 10; endrewards\nrewards "gain" [safe] true : 4; endrewards\n'
+    )
+    model = solvent.load_model(path, costs=["cost"], reward="gain", horizon=2)
+    assert model.start == '{"s": 0, "b": true}'
+    [(action, (reward, outcomes))] = rows_of(model, str(model.start)).items()
+    assert (action, reward) == ("risky+safe", 2)
+    assert sorted(
+        (each.probability, json.loads(str(each.next_state))["s"], each.cost["cost"]) for each in outcomes
+    ) == [
+        (0.25, 1, 11),
+        (0.25, 2, 11),
+        (0.5, 1, 1),
+    ]
+    assert solvent.solve(model, 10).status == "infeasible"
+    assert solvent.solve(model, 11).value == 2
+
+
+@needs_storm
+@pytest.mark.parametrize(
+    "kind",
+    ["nondeterministic\n", "// a comment: dtmc\n", "\ufeffmdp\r\n", 'const int ctmcs=1; label "chain"=true; mdp\n'],
+)
+def test_types_are_read_as_prism_does(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.nm"
+    program = "module a s:[0..1] init 0; [x] s=0 -> (s'=1); [y] s=0 -> (s'=1); endmodule // \xe9\n"
+    path.write_bytes(kind.encode() + program.encode("latin-1"))
+    model = solvent.load_model(path, horizon=1)
+    assert set(model.actions) == {"x", "y"}
+    path.write_text(f"probabilistic\n{program}")
+    assert solvent.load_model(path, horizon=1).actions == ("x+y",)
+
+
+@needs_storm
+def test_several_initial_states_are_equally_likely(tmp_path: Path) -> None:
+    """The policy is the best one from each of them, and safe from all."""
+    path = tmp_path / "ring.nm"
+    path.write_text(
+        "mdp\nglobal p:bool;\nmodule a s:[0..3]; [go] s<3 -> (s'=s+1) & (p'=true); [jump] s<3 -> (s'=3); endmodule\n"
+        'init s<3 & !p endinit\nrewards "cost" [jump] true : 4; [go] true : 3-s; endrewards\n'
+        'rewards "gain" [go] true : 2; endrewards'
+    )
+    model = solvent.load_model(path, costs=["cost"], reward="gain", horizon=3, goal="deadlock")
+    assert isinstance(model.start, dict)
+    assert {json.loads(str(state))["s"]: p for state, p in model.start.items()} == dict.fromkeys(range(3), 1 / 3)
+    assert solvent.solve(model, 6).value == pytest.approx((6 + 4 + 2) / 3)
+    assert solvent.solve(model, 5).value == pytest.approx((0 + 4 + 2) / 3)
+    assert solvent.solve(model, 3).status == "infeasible"  # from the first of them
+    again = solvent.load_model(path, costs=["cost"], reward="gain", horizon=3, goal="init")
+    assert solvent.solve(again, 6).status == "infeasible"  # no way back
 
 
 @needs_storm
@@ -473,18 +571,98 @@ def test_a_cost_may_be_the_reward_as_well(tmp_path: Path) -> None:
         assert {action: reward for action, (reward, _) in rows_of(both, str(state)).items()} == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("change", [{"index": 1}, {"ref": "gain", "value": 1}])
-def test_a_destination_assigns_a_cost_once(tmp_path: Path, change: dict[str, Any]) -> None:
-    path, changed = tmp_path / "walk.jani", jani()
-    assignments = changed["automata"][0]["edges"][0]["destinations"][0]["assignments"]
-    if "ref" in change:
-        assignments += [change, change]
+@needs_storm
+@pytest.mark.parametrize("kind", ["variables", "arrays"])
+def test_variables_of_automata_are_part_of_a_state(tmp_path: Path, kind: str) -> None:
+    """Storm calls them by other names; states that differ in them are not one state, with or without costs."""
+    number = {"kind": "bounded", "base": "int", "lower-bound": 0, "upper-bound": 2}
+    changed = jani()
+    if kind == "arrays":
+        changed["features"].append("arrays")
+        parts: Any = {"op": "av", "elements": [0, 0]}
+        held = {"name": "heat of", "type": {"kind": "array", "base": number}, "initial-value": parts}
+        ref: Any = {"op": "aa", "exp": "heat of", "index": 1}
+        names = {"heat of_at_0", "heat of_at_1"}
     else:
-        assignments[1] |= change
+        held, ref, names = {"name": "level", "type": number, "initial-value": 0}, "level", {"clock_level"}
+    changed["automata"][1]["variables"] = [held]
+    edge = changed["automata"][1]["edges"][1]
+    edge["guard"] = {"exp": {"op": "<", "left": ref, "right": 2}}
+    edge["destinations"][0]["assignments"] = [{"ref": ref, "value": {"op": "+", "left": ref, "right": 1}}]
+    path = tmp_path / "walk.jani"
     path.write_text(json.dumps(changed))
-    message = "destinations, assignments: expected one assignment of '(cost|gain)', without an index, found another"
-    with pytest.raises(ModelError, match=message):
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "reward": "gain", "horizon": 4}
+    for costs in ([], ["cost"], ["cost", "heat"]):
+        model = solvent.load_model(path, costs=costs, **options)
+        assert model.n_states == 5 * 3
+        found = json.loads(str(model.start))
+        assert {name.removeprefix("clock_") for name in found} == {
+            "x",
+            "walker",
+            *(n.removeprefix("clock_") for n in names),
+        }
+        ticks = [s for s in range(model.n_states) if "tick" in rows_of(model, str(model.states[s]))]
+        assert len(ticks) == 5 * 2  # not at the last level
+
+
+@needs_storm
+def test_costs_of_a_chain_in_jani_are_not_averaged(tmp_path: Path) -> None:
+    path, changed = tmp_path / "walk.jani", jani(type="dtmc")
+    path.write_text(json.dumps(changed))
+    model = solvent.load_model(path, constants={"p": "1/3"}, costs=["cost", "heat"], reward="gain", horizon=4)
+    [(action, (reward, outcomes))] = rows_of(model, str(model.start)).items()
+    assert (action, reward) == ("go+tick", 0.5)
+    base = Fraction(1, 8)
+    assert {(each.cost["cost"] - base, each.cost["heat"]) for each in outcomes} == {
+        (Fraction(1, 10), 0), (Fraction(1, 10), 10), (6, 0), (6, 10), (0, 0), (0, 10),
+    }  # fmt: skip
+    assert sum(each.probability for each in outcomes if each.cost["heat"]) == pytest.approx(1 / 4)
+
+
+@needs_storm
+def test_a_model_without_variables(tmp_path: Path) -> None:
+    edge = {"location": "l", "destinations": [{"location": "l", "assignments": [{"ref": "cost", "value": 2}]}]}
+    path = tmp_path / "one.jani"
+    document = jani(actions=[], constants=[], system={"elements": [{"automaton": "a"}]})
+    document["variables"] = document["variables"][1:2]
+    document["automata"] = [{"name": "a", "initial-locations": ["l"], "locations": [{"name": "l"}], "edges": [edge]}]
+    path.write_text(json.dumps(document))
+    model = solvent.load_model(path, costs=["cost"], reward="-cost", horizon=3)
+    assert (model.states, solvent.solve(model, 6).value) == (("{}",), -6)
+
+
+@needs_storm
+def test_assignments_may_have_an_index(tmp_path: Path) -> None:
+    path, changed = tmp_path / "walk.jani", jani()
+    options: dict[str, Any] = {"constants": {"p": "1/3"}, "costs": ["cost"], "reward": "gain", "horizon": 4}
+    path.write_text(json.dumps(changed))
+    plain = solvent.load_model(path, **options)
+    first, second, _ = changed["automata"][0]["edges"][0]["destinations"]
+    second["assignments"][1]["index"] = 1  # its value is a number
+    path.write_text(json.dumps(changed))
+    assert solvent.load_model(path, **options) == plain
+    first["assignments"][1]["index"] = 1  # after x has changed
+    path.write_text(json.dumps(changed))
+    expected = "a value of 'cost' that assignments of a lower index do not change, found one that depends on them"
+    with pytest.raises(ModelError, match=f"destinations, assignments: expected {expected}"):
+        solvent.load_model(path, **options)
+
+
+def test_a_destination_assigns_a_cost_once(tmp_path: Path) -> None:
+    path, changed = tmp_path / "walk.jani", jani()
+    changed["automata"][0]["edges"][0]["destinations"][0]["assignments"] += [{"ref": "gain", "value": 1}]
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ModelError, match="destinations, assignments: expected one assignment of 'gain', found two"):
         solvent.load_model(path, costs=["cost", "gain"], horizon=3)
+
+
+def test_costs_are_zero_unless_they_are_assigned(tmp_path: Path) -> None:
+    path, changed = tmp_path / "walk.jani", jani()
+    changed["variables"][1]["initial-value"] = 2
+    path.write_text(json.dumps(changed))
+    for options in ({"costs": ["cost"]}, {"reward": "-cost"}):
+        with pytest.raises(ModelError, match="variables, cost, initial-value: expected 0, found 2"):
+            solvent.load_model(path, horizon=3, **options)
 
 
 @needs_storm
@@ -500,6 +678,10 @@ def test_a_destination_assigns_a_cost_once(tmp_path: Path, change: dict[str, Any
             f"{STORM} Multiple writes to global variable",
         ),
         (json.dumps(jani(variables=3)), "variables: expected a list, found 3"),
+        (
+            json.dumps(jani()).replace('"name": "cost"', '"name": "price"').replace('"ref": "cost"', '"ref": "price"'),
+            "costs: expected one of the reward structures gain, heat, price, found 'cost'",
+        ),
     ],
 )
 def test_jani_files_that_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -513,6 +695,61 @@ def test_jani_files_are_not_written(tmp_path: Path) -> None:
     message = "expected a name ending in .*, found '.jani'; JANI files can only be read"
     with pytest.raises(ModelError, match=message):
         solvent.instances.knapsack([1], [1]).save(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# DRN
+
+
+DRN = """\
+@type: {type}
+@value_type: {value_type}
+@parameters
+
+@reward_models
+cost
+@nr_states
+2
+{choices}
+@model
+state 0 [1] init
+\taction go [0]
+\t\t0 : {p}
+\t\t1 : 1/2
+\taction stay [2]
+\t\t0 : 1
+state 1 [0]
+\taction stay [0]
+\t\t1 : 1
+"""
+
+
+@needs_storm
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "CTMC"}, "@type: expected MDP or DTMC, found CTMC"),
+        ({"type": "POMDP"}, "@type: expected MDP or DTMC, found POMDP"),
+        ({"value_type": "parametric"}, "@value_type: expected rational or double, found parametric"),
+        ({"p": "[0.4, 0.9]"}, f"{STORM} Could not parse value '[0.4, 0.9]' as a number"),
+    ],
+)
+def test_drn_files_that_are_refused(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    path = tmp_path / "a.drn"
+    path.write_text(
+        DRN.format(**{"type": "MDP", "value_type": "rational", "choices": "@nr_choices\n3", "p": "1/2"} | changes)
+    )
+    assert refused(path, horizon=3, reward="cost") == message
+
+
+@needs_storm
+def test_drn_files_without_a_number_of_choices(tmp_path: Path) -> None:
+    path = tmp_path / "a.drn"
+    for choices, actions in (("@nr_choices\n3", ("go", "stay")), ("", ("step 1", "step 2"))):
+        path.write_text(DRN.format(type="MDP", value_type="rational", choices=choices, p="1/2"))
+        model = solvent.load_model(path, costs=["cost"], reward="cost", horizon=3)
+        assert model.actions == actions
+        assert solvent.solve(model, 5).value == 4.5  # stay, then go twice
 
 
 # ---------------------------------------------------------------------------------------------------------------------

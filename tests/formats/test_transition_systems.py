@@ -202,6 +202,36 @@ def test_explicit_files(tmp_path: Path) -> None:
         solvent.load_model(tmp_path / "sack.tra", horizon=2)
 
 
+def test_explicit_files_hold_what_storm_reads(tmp_path: Path) -> None:
+    """Storm refuses empty files of rewards, and negative rewards."""
+    b = solvent.CMDP.builder(horizon=2, start="home", resources=["fuel", "time"])
+    b.add("home", "go", outcomes=[(1, "home", {"fuel": 1})])
+    b.build().save(tmp_path / "car.tra")
+    for name in ("car.time.rew", "car.reward.rew"):
+        assert (tmp_path / name).read_text() == "0 0 0 0\n"
+    b.add("home", "refuel", outcomes=[(1, "home", {"fuel": "-1/3"})])
+    message = r"cost of fuel: expected numbers of at least 0, .*, found -1/3; save it as \.drn"
+    with pytest.raises(ModelError, match=message):
+        b.build().save(tmp_path / "car.tra")
+
+
+def test_resources_may_have_any_name(tmp_path: Path) -> None:
+    """Words that PRISM reserves become other names, and the file says which."""
+    b = solvent.CMDP.builder(horizon=1, start="home", resources=["max", "to // pay", "step"], end_reward={"home": 2})
+    b.add("home", "go", outcomes=[(1, "home", {"max": 1, "to // pay": 2, "step": 3})])
+    model = b.build()
+    path = tmp_path / "names.prism"
+    model.save(path)
+    lines = path.read_text().splitlines()
+    names = [line for line in lines if line.startswith("rewards")]
+    assert names == ['rewards "max_2"', 'rewards "to_pay"', 'rewards "step"', 'rewards "reward"']
+    assert [lines[lines.index(name) - 1] for name in names] == ["// max", "// to // pay", "", ""]
+    if storm.has_stormpy():
+        again = solvent.load_model(path, costs=["max_2", "to_pay", "step"], reward="reward", horizon=2)
+        budget = {"max_2": 1, "to_pay": 2, "step": 3}
+        assert solvent.solve(again, budget).value == 2
+
+
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     campaign = solvent.load_model(EXAMPLES / "campaign.yaml")
     with pytest.raises(

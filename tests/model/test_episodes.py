@@ -145,6 +145,33 @@ def test_mistakes_in_logs(log: Any, options: dict[str, Any], message: str) -> No
         solvent.CMDP.from_episodes(log, 3, **options)
 
 
+def columns(**changes: list[Any]) -> dict[str, list[Any]]:
+    """Two episodes as columns, the steps of the first in the wrong order."""
+    return {
+        "episode": [0, 1, 0],
+        "step": [1, 0, 0],
+        "state": ["away", "away", "home"],
+        "action": ["back", "back", "go"],
+        "cost_fuel": [1, 2, 3],
+        "reward": [0, 0, 5],
+        "next": ["home", "home", "away"],
+        **changes,
+    }
+
+
+def test_steps_of_a_frame_have_an_order() -> None:
+    model = solvent.CMDP.from_episodes(columns(), 3, resources=["fuel"])
+    assert model.start == {"away": 0.5, "home": 0.5}
+    assert solvent.EpisodeCounts.of(model, columns()).episodes == 2
+    for changes, message in (
+        ({"episode": [0, None, 0]}, "episodes, row 1, column 'episode': expected a value, found none"),
+        ({"step": [1, 0, float("nan")]}, "episodes, row 2, column 'step': expected a value, found none"),
+        ({"step": [1, "0", 0]}, "episodes, column 'step': expected numbers, found values that have no order"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            solvent.CMDP.from_episodes(columns(**changes), 3, resources=["fuel"])
+
+
 def test_other_episodes_are_counted_too() -> None:
     model = solvent.CMDP.from_episodes(LOG, 4, resources=["fuel"])
     counts = solvent.EpisodeCounts.of(model, [[("away", "back", 2, 100, "home")]])

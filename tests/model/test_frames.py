@@ -49,6 +49,10 @@ def test_a_table_of_outcomes() -> None:
             changed(nxt=["a"] * 3),
             "from_frame: expected columns step, state, action, .*, found 'nxt'; did you mean 'next'",
         ),
+        (
+            changed(**{"cost_fuel": [0] * 3}) | {3: [0] * 3, "3": [0] * 3},
+            "from_frame: expected each column once, found several columns '3'",
+        ),
         (changed(reward=[1]), "from_frame: expected columns of equal length, found lengths 1, 3"),
         (changed(reward="abc"), "from_frame, column 'reward': expected a list, found 'abc'"),
         (changed(next=["home", None, "away"]), "from_frame, row 1, column 'next': expected a value, found none"),

@@ -181,6 +181,18 @@ def test_hostile_names_are_quoted(tmp_path: Path) -> None:
     assert "int32_t p_9_lives_act(const p_9_lives_account *account)" in (tmp_path / "9 lives.c").read_text()
 
 
+@needs_compiler
+def test_long_names(tmp_path: Path) -> None:
+    """C99 compilers need not accept literals of more than 4095 characters."""
+    names = ["x" * 4096, "\xe9" * 3000, "y" * 4095]
+    b = solvent.CMDP.builder(horizon=1, start=names[0], resources=["fuel"])
+    b.add(names[0], "go", outcomes=[(0.5, names[1], 1), (0.5, names[2], 2)])
+    compiled = Compiled(solvent.solve(b.build(), 2).policy, tmp_path)
+    assert (compiled.begin(0), compiled.act()) == (0, 0)
+    found = (ctypes.c_char_p * 3).in_dll(compiled.library, "van_states")
+    assert [each.decode() for each in found] == names
+
+
 def test_what_is_not_exported(tmp_path: Path) -> None:
     model = instances.knapsack([3, 4], ["1/3", 3], capacity=4)
     policy = solvent.solve(model).policy

@@ -6,6 +6,7 @@ lists.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -78,6 +79,9 @@ def read_columns(frame: Any, where: str) -> dict[str, list[Any]]:
         names = getattr(frame, "columns", None) if names is None else names
     if names is None or isinstance(frame, str):
         raise ModelError(where, "a table with named columns, such as a pandas DataFrame", quote(type(frame).__name__))
+    repeated = [name for name, count in Counter(map(str, names)).items() if count > 1]
+    if repeated:
+        raise ModelError(where, "each column once", f"several columns {quote(repeated[0])}")
     found = {str(name): _listed(frame[name], f"{where}, column {quote(name)}") for name in names}
     lengths = {len(column) for column in found.values()}
     if len(lengths) > 1:

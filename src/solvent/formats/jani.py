@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from solvent.errors import ModelError, quote
 from solvent.formats.jani_costs import keep_costs
 from solvent.formats.json import parse
 from solvent.formats.programs import ProgramOptions
@@ -23,9 +25,10 @@ def read(content: bytes, options: ProgramOptions) -> CMDP:
     Raises
     ------
     ModelError
-        If Storm refuses the file, or it is not an MDP or a DTMC with one initial state.
+        If Storm refuses the file, or it is neither an MDP nor a DTMC.
     """
     document = parse(content)
+    _check_initial_values(document, [options.reward_name, *(each.name for each in options.costs)])
     transitions = keep_costs(document, [each.name for each in options.costs])
     if transitions:
         content = json.dumps(_plain(document)).encode()
@@ -36,6 +39,16 @@ def read_resources(content: bytes) -> list[str]:
     """Return the names of the transient numeric variables of a file, each of which may be a cost."""
     listed = json.loads(content).get("variables", [])
     return [each["name"] for each in listed if each.get("transient") and each.get("type") != "bool"]
+
+
+def _check_initial_values(document: Any, names: Sequence[str | None]) -> None:
+    """Raise a `ModelError` if a cost or a reward has a value where none is assigned: Storm adds it to others."""
+    listed = document.get("variables", []) if isinstance(document, dict) else []
+    for each in listed if isinstance(listed, list) else []:
+        if isinstance(each, dict) and each.get("transient") and each.get("name") in names:
+            initial = each.get("initial-value", 0)
+            if initial != 0:
+                raise ModelError(f"variables, {each['name']}, initial-value", "0", quote(initial))
 
 
 def _plain(value: Any) -> Any:

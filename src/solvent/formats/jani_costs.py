@@ -17,6 +17,7 @@ state.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from solvent.errors import ModelError, quote
@@ -41,7 +42,7 @@ def keep_costs(document: Any, resources: list[str]) -> list[Transition]:
     Raises
     ------
     ModelError
-        If assignments are made in an order other than all at once.
+        If a destination assigns a cost twice, or its value depends on assignments of a lower index.
     """
     found: list[Transition] = []
     structures: list[str] = []
@@ -78,14 +79,38 @@ def _take(destination: Any, resources: list[str]) -> dict[str, Any]:
         if not isinstance(name, str) or name not in resources:
             kept.append(each)
             continue
-        if each.get("index", 0) != 0 or name in taken:
-            expected = f"one assignment of {quote(name)}, without an index"
-            raise ModelError("destinations, assignments", expected, "another")
+        where = "destinations, assignments"
+        if name in taken:
+            raise ModelError(where, f"one assignment of {quote(name)}", "two")
+        if _reads_earlier(each, destination):
+            expected = f"a value of {quote(name)} that assignments of a lower index do not change"
+            raise ModelError(where, expected, "one that depends on them")
         taken[name] = each.get("value")
         kept.append({**each, "value": 0})  # Storm still refuses two edges that assign the same cost in one step
     if taken:
         destination["assignments"] = kept
     return taken
+
+
+def _reads_earlier(assignment: Any, destination: Any) -> bool:
+    """Return whether the value of an assignment depends on others, which are made before it: those of a lower index."""
+    named = set(_texts(assignment.get("value")))
+    earlier = [each for each in _entries(destination, "assignments") if _index(each) < _index(assignment)]
+    return any(named & set(_texts(each.get("ref"))) for each in earlier)
+
+
+def _index(assignment: Any) -> int:
+    index = assignment.get("index", 0)
+    return index if isinstance(index, int) else 0
+
+
+def _texts(expression: Any) -> Iterator[str]:
+    """Yield all texts of an expression, among which are the variables."""
+    if isinstance(expression, str):
+        yield expression
+    elif isinstance(expression, dict | list):
+        for each in expression.values() if isinstance(expression, dict) else expression:
+            yield from _texts(each)
 
 
 def _entries(document: Any, key: str) -> list[Any]:

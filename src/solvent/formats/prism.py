@@ -20,7 +20,7 @@ def read(content: bytes, options: ProgramOptions) -> CMDP:
     Raises
     ------
     ModelError
-        If Storm refuses the program, or it is not an MDP or a DTMC with one initial state.
+        If Storm refuses the program, or it is neither an MDP nor a DTMC.
     """
     return read_program(content, "prism", options)
 
@@ -74,10 +74,11 @@ def encode(system: TransitionSystem) -> bytes:
                 if column[r]:
                     rewards[name].append(f"  [{label}] {guards[s]} : {number_text(column[r])};")
     lines += ["endmodule"]
-    structures = identifiers(list(rewards), set())
-    for name, entries in zip(structures, rewards.values(), strict=True):
-        lines += ["", f'rewards "{name}"', *entries, "endrewards"]
-    labels = identifiers(list(system.labels), {"init", "deadlock"})
+    structures = identifiers(list(rewards), _RESERVED)
+    for name, (meant, entries) in zip(structures, rewards.items(), strict=True):
+        lines += ["", *([f"// {printable(meant)}"] if meant != name else [])]
+        lines += [f'rewards "{name}"', *entries, "endrewards"]
+    labels = identifiers(list(system.labels), _RESERVED | {"init", "deadlock"})
     for name, states in zip(labels, system.labels.values(), strict=True):
         where = " | ".join(f"({guards[s]})" for s in states.tolist()) or "false"
         lines += ["", f'label "{name}" = {where};']

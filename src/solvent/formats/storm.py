@@ -83,7 +83,7 @@ def read_program(content: bytes, format: str, options: ProgramOptions, transitio
     Raises
     ------
     ModelError
-        If Storm refuses the file, or the model is not an MDP or a DTMC with one initial state.
+        If Storm refuses the file, or the model is neither an MDP nor a DTMC.
     LoadLimitError
         If a limit on loading is reached.
     SolventError
@@ -126,7 +126,7 @@ def _run_storm(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Have Storm build a model; return what it found."""
     limits = current_limits()
-    asked: dict[str, Any] = {"rewards": wanted, "goal": options.goal, "unnamed": UNNAMED}
+    asked: dict[str, Any] = {"rewards": wanted, "goal": options.goal, "unnamed": UNNAMED, "internal": TAG}
     asked["constants"] = {name: str(value).lower() for name, value in options.constants.items()}
     asked["entries"] = int(min(limits.entries, 2**62))
     with tempfile.TemporaryDirectory() as folder:
@@ -216,11 +216,14 @@ class _Reading:
         assert options.horizon is not None
         reward = self._reward()
         costs = [self._cost(d) for d in range(len(options.costs))]
+        terminal = self._is_terminal(reward, costs)
         group, names, first = self._states()
         # states that differ in tags only have the same rows: those of the first stand for all
         kept = np.zeros(self.n_states, bool)
         kept[first] = True
-        kept &= ~self._is_terminal(reward, costs)
+        kept &= ~terminal
+        if self.header["is_chain"]:
+            reward = self._join_choices(reward)
         action, actions = self._actions()
         rows = np.flatnonzero(kept[self.owner])
         used, action[rows] = np.unique(action[rows], return_inverse=True)
@@ -236,7 +239,7 @@ class _Reading:
         per_state = np.bincount(group[self.owner[rows]], minlength=len(names))
         return build_model(
             Names(
-                names[group[self.header["initial"]]], tuple(names), tuple(actions),
+                self._start(names, group), tuple(names), tuple(actions),
                 tuple(each.name for each in options.costs),
             ),
             Rows(
@@ -305,6 +308,35 @@ class _Reading:
         ]
         return exact_column(totals, steps=self.options.horizon).take(inverse.reshape(-1))
 
+    def _join_choices(self, reward: _Amounts) -> _Amounts:
+        """Make the choices of each state one choice, in which they are equally likely; return its expected reward.
+
+        Outcomes keep their costs: a chain in which several commands are enabled draws one of them at each step.
+        """
+        arrays, labels = self.arrays, self.header["choice_names"]
+        counts = np.diff(arrays["choice_indptr"])
+        share = counts[self.owner]
+        several = np.stack([arrays["probability"], share[self.row_of]])
+        pairs, index = np.unique(several, axis=1, return_inverse=True)
+        arrays["probability"] = index.reshape(-1) + len(self.values)
+        self.values = [*self.values, *(self.values[p] / n for p, n in pairs.T.tolist())]
+        total, joined = [Fraction(0)] * self.n_states, [set[str]() for _ in range(self.n_states)]
+        places, label = reward[0].tolist(), arrays["choice_name"].tolist()
+        for choice, s in enumerate(self.owner.tolist()):
+            total[s] += reward[1][places[choice]] / int(share[choice])
+            joined[s] |= {labels[label[choice]]} - {""}
+        place: dict[str, int] = {}
+        arrays["choice_name"] = np.array([place.setdefault("+".join(sorted(each)), len(place)) for each in joined])
+        self.header["choice_names"] = list(place)
+        arrays["entry_indptr"] = arrays["entry_indptr"][arrays["choice_indptr"]]
+        self.owner = np.arange(self.n_states)
+        return np.arange(self.n_states), total
+
+    def _start(self, names: list[Any], group: NDArray[np.int64]) -> Any:
+        """Return the initial state, or equal probabilities of several: a policy is the best from each of them."""
+        initial = list(dict.fromkeys(names[s] for s in group[self.arrays["initial"]].tolist()))
+        return initial[0] if len(initial) == 1 else dict.fromkeys(initial, 1 / len(initial))
+
     def _is_terminal(self, reward: _Amounts, costs: list[ExactColumn]) -> NDArray[np.bool_]:
         """Return whether each state can only be left to itself, without a cost or a reward."""
         state_of = self.owner[self.row_of]
@@ -321,10 +353,8 @@ class _Reading:
         if not self.header["variables"]:
             every = np.arange(self.n_states)
             return every, every.tolist(), every
-        if not entries:
-            columns = np.zeros((self.n_states, 1), np.int64)
-        else:
-            columns = np.stack([self.arrays[f"variable{i}"] for i, _ in entries], 1)
+        listed = [self.arrays[f"variable{i}"] for i, _ in entries]
+        columns = np.stack([*listed, np.zeros(self.n_states, np.int64)], 1)  # a last column, as there may be no other
         _, first, group = np.unique(columns, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)  # in the order in which Storm found them
         rank = np.empty(len(order), np.int64)
@@ -335,7 +365,7 @@ class _Reading:
             return every, every.tolist(), every
         names = [
             json.dumps(
-                {each["name"]: self._shown(each, value) for (_, each), value in zip(entries, row, strict=True)},
+                {each["name"]: self._shown(each, value) for (_, each), value in zip(entries, row, strict=False)},
                 ensure_ascii=False,
             )
             for row in columns[first].tolist()

@@ -16,7 +16,7 @@ import contextlib
 import json
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,43 @@ _LOCATION = "_loc_"
 #: The declaration of a variable in PRISM; variables are listed in this order.
 _DECLARATION = re.compile(r"\b([A-Za-z_]\w*)\s*:\s*(?:\[|bool\b|int\b)")
 
-#: A model, its variables in order (None: all of them), and the names of the locations of each automaton.
-_Read = tuple[Any, "list[str] | None", "dict[str, list[str]]"]
+#: Comments and texts of a PRISM program, which hold no keywords.
+_IGNORED = re.compile(r'//[^\n]*|"[^"\n]*"')
+
+#: The keyword of a PRISM program that states its type, and what keywords of earlier versions mean.
+_KIND = re.compile(
+    r"(?:\A|;|\bend[a-z]+)\s*\b(mdp|dtmc|ctmc|ma|pomdp|pta|popta|smg|csg|tsg|idtmc|imdp|lts|"
+    r"nondeterministic|probabilistic|stochastic)\b(?=\s*(?:[A-Za-z_]|\Z))"
+)
+_EARLIER = {"nondeterministic": "mdp", "probabilistic": "dtmc", "stochastic": "ctmc"}
+
+
+#: How a file begins that says to be UTF-8, read byte by byte.
+_MARK = "\xef\xbb\xbf"
+
+
+class _Read(NamedTuple):
+    """What a file states.
+
+    Attributes
+    ----------
+    model : SparseModel
+        The model as Storm builds it.
+    order : list of str or None
+        Variables in the order in which they are listed, before all others; None if the file has no order.
+    hidden : set of str
+        Variables that are no part of a state.
+    locations : dict of str to list of str
+        Names of the locations of each automaton.
+    is_chain : bool
+        Whether the file states a DTMC, of which `model` is the MDP: its choices are equally likely.
+    """
+
+    model: Any
+    order: list[str] | None = None
+    hidden: frozenset[str] = frozenset()
+    locations: dict[str, list[str]] = {}  # noqa: RUF012
+    is_chain: bool = False
 
 
 class RefusedError(Exception):
@@ -66,9 +101,23 @@ def main(request_path: str, result_path: str) -> None:
     except MemoryError:
         header, arrays = {"memory": True}, {}
     except Exception as error:  # whatever Storm raises: the message is all there is
-        text = f"{type(error).__name__}: {error}"
-        header, arrays = {"memory": True} if "bad_alloc" in text else {"storm": str(error)}, {}
+        header, arrays = _explain(f"{type(error).__name__}: {error}", str(error), request["path"]), {}
     np.savez(result_path, header=np.array(json.dumps(header)), **arrays)
+
+
+def _explain(text: str, message: str, path: str) -> dict[str, Any]:
+    """Return the header for an error of Storm."""
+    if "bad_alloc" in text:
+        return {"memory": True}
+    if "bad_any_cast" in text:
+        hint = "write mod(a, b) as a - b * floor(a / b)"
+        found = "a function such as mod or log"
+        return {"refused": ("file", "probabilities and rewards with exact values", found, hint)}
+    if "custom system compositions" in text:
+        found = "a composition of its own"
+        return {"refused": ("system", "modules that synchronize over all actions that they share", found)}
+    message = message.replace(f"Error in {path}, line", "Error in line").replace(path, "the file")
+    return {"storm": re.sub(r" into \S*gmp\S*", " as a number", message)}
 
 
 def _limit_memory(limit: int) -> None:
@@ -83,27 +132,30 @@ def _build(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
     stormpy.developer.set_log_level(stormpy.developer.LogLevel.OFF)
     if "target" in request:
-        model, *_ = _read_drn(stormpy, request)
+        model = _read_drn(stormpy, request).model
         options = stormpy.io.UmbExportOptions()
         options.value_type = stormpy.io.UmbExportValueType.DOUBLE
         stormpy.io.export_to_umb(model, request["target"], options=options)
         return {}, {}
-    model, order, locations = _READERS[request["format"]](stormpy, request)
+    read = _READERS[request["format"]](stormpy, request)
+    model = read.model
     kind = str(model.model_type).rpartition(".")[2]
     if kind not in ("MDP", "DTMC"):
         raise RefusedError("model type", "an MDP or a DTMC", f"a {kind}", "")
-    if len(model.initial_states) != 1:
-        hint = "give every variable an initial value"
-        raise RefusedError("initial states", "one initial state", f"{len(model.initial_states):,}", hint)
+    if not len(model.initial_states):
+        raise RefusedError("initial states", "at least one", "none", "")
     n_entries = model.nr_choices + model.nr_transitions * (1 + len(request["rewards"]))
     if n_entries > request["entries"]:
         return {"entries": n_entries}, {}
     values = Values()
     arrays = _transitions(model, kind, values)
     available = {name or request["unnamed"]: each for name, each in model.reward_models.items()}
+    if len(available) != len(model.reward_models):
+        found = f"one without a name and one called {request['unnamed']}"
+        raise RefusedError("reward structures", "distinct names", found, "")
     arrays |= _rewards(model, kind, request, available, values)
-    variables = _valuations(model, order, locations, arrays, values)
-    labels = sorted(set(model.labeling.get_labels()) - {"init"})
+    variables = _valuations(read, arrays, values)
+    labels = sorted(model.labeling.get_labels())
     if request["goal"] is not None:
         if request["goal"] not in labels:
             raise RefusedError(
@@ -111,8 +163,9 @@ def _build(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             )
         arrays["goal"] = np.array(list(model.labeling.get_states(request["goal"])), np.int64)
     arrays["values"] = np.array(values.texts)
-    header = {"kind": kind, "initial": int(model.initial_states[0]), "states": model.nr_states}
-    header |= {"variables": variables, "rewards": sorted(available), "labels": labels}
+    arrays["initial"] = np.array(sorted(model.initial_states), np.int64)
+    header = {"states": model.nr_states, "variables": variables, "rewards": sorted(available)}
+    header["is_chain"] = read.is_chain
     names = _choice_names(model, arrays)
     return header | {"choice_names": names}, arrays
 
@@ -122,15 +175,38 @@ def _build(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _read_prism(stormpy: Any, request: dict[str, Any]) -> _Read:
+    with open(request["path"], encoding="latin-1", newline="") as file:  # noqa: PTH123
+        text = file.read().removeprefix(_MARK)
+    is_chain = _normalize_prism(request["path"], text)
     program = stormpy.parse_prism_program(request["path"], prism_compatibility=True, simplify=False)
-    kind = str(program.model_type).rpartition(".")[2]
-    if kind not in ("MDP", "DTMC"):
-        raise RefusedError("model type", "mdp or dtmc", kind.lower(), "")
+    unnamed = sum(not each.name for each in program.reward_models)
+    if unnamed > 1:
+        raise RefusedError("reward structures", "at most one without a name", f"{unnamed}", "")
     program = _instantiate(stormpy, program, request)
-    with open(request["path"], encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        place = {name: found.start() for found in _DECLARATION.finditer(file.read()) for name in found.groups()}
+    place = {name: found.start() for found in _DECLARATION.finditer(text) for name in found.groups()}
     order = sorted((each.name for each in program.variables), key=lambda name: place.get(name, sys.maxsize))
-    return stormpy.build_model[stormpy.Rational](program, options=_options(stormpy)), order, {}
+    model = stormpy.build_model[stormpy.Rational](program, options=_options(stormpy))
+    return _Read(model, order, is_chain=is_chain)
+
+
+def _normalize_prism(path: str, text: str) -> bool:
+    """Write a program as an MDP, in the words that Storm knows; return whether it is a DTMC."""
+    bare = _IGNORED.sub(lambda found: " " * len(found.group()), text)
+    stated = _KIND.search(bare)
+    word = "mdp" if stated is None else stated.group(1)  # PRISM takes a program without a type for an MDP
+    kind = _EARLIER.get(word, word)
+    if kind not in ("mdp", "dtmc"):
+        raise RefusedError("model type", "mdp or dtmc", kind, "")
+    if re.search(r":\s*clock\b", bare):
+        raise RefusedError("variables", "integers and truth values", "a clock", "")
+    first, last = (0, 0) if stated is None else stated.span(1)
+    if re.search(r"\bmodule\b", bare):  # otherwise Storm says what is wrong
+        gap = " " * (last - first)
+        leads = not bare[:first].strip()  # Storm expects the type before all else
+        text = f"{text[:first]}mdp {text[last:]}" if leads else f"mdp {text[:first]}{gap}{text[last:]}"
+    with open(path, "w", encoding="latin-1", newline="") as file:  # noqa: PTH123
+        file.write(text)
+    return kind == "dtmc"
 
 
 def _read_jani(stormpy: Any, request: dict[str, Any]) -> _Read:
@@ -140,27 +216,39 @@ def _read_jani(stormpy: Any, request: dict[str, Any]) -> _Read:
     kind = str(program.model_type).rpartition(".")[2]
     if kind not in ("MDP", "DTMC"):
         raise RefusedError("type", "mdp or dtmc", kind.lower(), "")
+    program.set_model_type(type(program.model_type).MDP)
     program = _instantiate(stormpy, program, request)
-    order = [each.name for each in program.global_variables if not each.is_transient]
+    order: list[str] = []
+    hidden: list[str] = []
     locations = {}
+    for each in program.global_variables:
+        (hidden if each.is_transient else order).append(each.name)
     for automaton in program.automata:
         order += [f"{_LOCATION}{automaton.name}"]
-        order += [each.name for each in automaton.variables if not each.is_transient]
+        for each in automaton.variables:  # this is how Storm calls them in a state
+            (hidden if each.is_transient else order).append(f"{automaton.name}_{each.name}")
         locations[automaton.name] = [each.name for each in automaton.locations]
-    return stormpy.build_model[stormpy.Rational](program, options=_options(stormpy)), order, locations
+    model = stormpy.build_model[stormpy.Rational](program, options=_options(stormpy))
+    return _Read(model, order, frozenset(hidden) - frozenset(order), locations, kind == "DTMC")
 
 
 def _read_drn(stormpy: Any, request: dict[str, Any]) -> _Read:
+    with open(request["path"], encoding="latin-1") as file:  # noqa: PTH123
+        head = file.read().partition("@model")[0]
+    for field, accepted in (("type", ("MDP", "DTMC")), ("value_type", ("rational", "double"))):
+        stated = re.search(rf"^@{field}:[ \t]*(.*?)\s*$", head, re.MULTILINE)
+        if stated is not None and stated.group(1).lower() not in [each.lower() for each in accepted]:
+            raise RefusedError(f"@{field}", " or ".join(accepted), stated.group(1), "")
     options = stormpy.io.DirectEncodingParserOptions()
-    options.build_choice_labeling = True
-    return stormpy.build_model_from_drn[stormpy.Rational](request["path"], options=options), None, {}
+    options.build_choice_labeling = "@nr_choices" in head  # Storm needs the number for labels
+    return _Read(stormpy.build_model_from_drn[stormpy.Rational](request["path"], options=options))
 
 
 def _read_umb(stormpy: Any, request: dict[str, Any]) -> _Read:
     options = stormpy.io.UmbImportOptions()
     options.value_type = stormpy.io.UmbImportValueType.RATIONAL
     options.build_choice_labeling = options.build_state_valuations = True
-    return stormpy.build_model_from_umb(request["path"], options=options), None, {}
+    return _Read(stormpy.build_model_from_umb(request["path"], options=options))
 
 
 _READERS = {"prism": _read_prism, "jani": _read_jani, "drn": _read_drn, "umb": _read_umb}
@@ -240,7 +328,7 @@ def _rewards(
     arrays: dict[str, Any] = {}
     for i, (name, where) in enumerate(request["rewards"]):
         if name not in available:
-            listed = ", ".join(sorted(available))
+            listed = ", ".join(sorted(each for each in available if not each.startswith(request["internal"])))
             expected = f"one of the reward structures {listed}" if listed else "a file with reward structures"
             raise RefusedError(where, expected, repr(name), "")
         each = available[name]
@@ -256,17 +344,16 @@ def _rewards(
     return arrays
 
 
-def _valuations(
-    model: Any, order: list[str] | None, locations: dict[str, list[str]], arrays: dict[str, Any], values: Values
-) -> list[dict[str, Any]]:
+def _valuations(read: _Read, arrays: dict[str, Any], values: Values) -> list[dict[str, Any]]:
     """Return the variables that make up a state, and add their values to the arrays."""
+    model, locations = read.model, read.locations
     if not model.has_state_valuations():
         return []
     held = model.state_valuations
     variables: list[dict[str, Any]] = []
-    named = {each.name: each for each in held.get_all_variables()}
-    listed = sorted(named) if order is None else [name for name in order if name in named]
-    for name in listed:
+    named = {each.name: each for each in held.get_all_variables() if each.name not in read.hidden}
+    known = [name for name in read.order or () if name in named]
+    for name in [*known, *sorted(set(named) - set(known), key=_numerically)]:  # such as the elements of an array
         variable = named[name]
         entry: dict[str, Any] = {"name": name, "type": "int"}
         if variable.has_boolean_type():
@@ -287,6 +374,11 @@ def _valuations(
         arrays[f"variable{len(variables)}"] = column
         variables.append(entry)
     return variables
+
+
+def _numerically(name: str) -> list[tuple[int, str]]:
+    """Return a key that orders names with numbers by these: a_2 before a_10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _choice_names(model: Any, arrays: dict[str, Any]) -> list[str]:

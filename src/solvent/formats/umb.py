@@ -23,7 +23,7 @@ def read(content: bytes, options: ProgramOptions) -> CMDP:
     Raises
     ------
     ModelError
-        If Storm refuses the archive, or it is not an MDP or a DTMC with one initial state.
+        If Storm refuses the archive, or it is neither an MDP nor a DTMC.
     """
     return read_program(content, "umb", options)
 

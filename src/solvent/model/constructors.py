@@ -589,7 +589,7 @@ class ModelConstructors:
         episodes : list of lists of tuples, or a frame
             Each episode is a list of steps `(state, action, cost, reward, next state)`. A frame (as for `from_frame`)
             has the columns `episode`, `state`, `action`, `reward`, `next`, and `cost_` followed by the name of each
-            resource.
+            resource. Its rows are in the order of the steps, or have a column `step`.
         horizon : int
             Number of steps of the model. Episodes may be shorter or longer: the model is stationary, and each recorded
             step counts.

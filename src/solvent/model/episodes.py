@@ -222,18 +222,28 @@ def _amounts(cost: Any, resources: tuple[str, ...], where: str) -> tuple[Fractio
 
 
 def _from_columns(columns: dict[str, list[Any]], resources: tuple[str, ...]) -> list[list[Any]]:
-    """Return the episodes of a frame, in the order in which they begin."""
+    """Return the episodes of a frame, in the order in which they begin; steps in that of a column `step`, if any."""
     costs = [COST + name for name in resources]
     for required in ("episode", "state", "action", "next", "reward", *costs):
         if required not in columns:
             hint = did_you_mean(required, list(columns))
             listed = f"columns {', '.join(map(quote, columns))}"
             raise ModelError("episodes", f"a column {required!r}", listed, hint)
+    for key in ("episode", "step"):
+        for i, value in enumerate(columns.get(key, ())):
+            if is_missing(value):
+                raise ModelError(f"episodes, row {i}, column {key!r}", "a value", "none")
+    rows: list[int] = list(range(len(columns["episode"])))
+    if "step" in columns:
+        try:
+            rows.sort(key=columns["step"].__getitem__)
+        except TypeError:
+            raise ModelError("episodes, column 'step'", "numbers", "values that have no order") from None
     found: dict[Any, list[Any]] = {}
-    by_step = zip(*(columns[key] for key in ("episode", "state", "action", "reward", "next")), strict=True)
-    for i, (episode, state, action, reward, after) in enumerate(by_step):
+    for i in rows:
+        state, action, reward, after = (columns[key][i] for key in ("state", "action", "reward", "next"))
         amounts = [columns[key][i] for key in costs]
-        found.setdefault(episode, []).append((state, action, amounts, reward, after))
+        found.setdefault(columns["episode"][i], []).append((state, action, amounts, reward, after))
     return list(found.values())
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from solvent.policy.table import AugmentedPolicy
 
 _WIDTH = 120
+#: Number of characters of a string literal that every C99 compiler accepts.
+_LONGEST_LITERAL = 4095
 _TEMPLATE = Path(__file__).with_name("export_template.c")
 
 
@@ -215,9 +217,12 @@ def _definition(declared: str, entries: list[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a C string literal in ASCII."""
-    escaped = "".join(_escaped(byte) for byte in printable(text).encode("utf-8", "replace"))
-    return f'"{escaped}"'
+    """Return a C string in ASCII: a literal, or the array that it stands for if it is too long for C99."""
+    content = printable(text).encode("utf-8", "replace")
+    if len(content) > _LONGEST_LITERAL:
+        numbers = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in content)
+        return f"(const char[]){{{numbers}, 0}}"
+    return '"' + "".join(map(_escaped, content)) + '"'
 
 
 def _escaped(byte: int) -> str:
