@@ -120,11 +120,13 @@ class Counts:
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
         """Count one outcome of a key; return whether its count has doubled since the last plan."""
-        self.count_K[key] += 1
-        self.square_sum_K[key] += reward * reward
-        self.count_O[self.key_indptr[key] + outcome] += 1
-        self.reward_sum_O[self.key_indptr[key] + outcome] += reward
-        return bool(self.count_K[key] >= 2 * self.planned_K[key])
+        # plain numbers, which take a fraction of the time of NumPy's
+        o, count = self.key_indptr.item(key) + outcome, self.count_K.item(key) + 1
+        self.count_K[key] = count
+        self.square_sum_K[key] = self.square_sum_K.item(key) + reward * reward
+        self.count_O[o] = self.count_O.item(o) + 1
+        self.reward_sum_O[o] = self.reward_sum_O.item(o) + reward
+        return bool(count >= 2 * self.planned_K.item(key))
 
     def regrown(self, graph: SafeGraph, sizes: NDArray[np.int64]) -> Counts:
         """Return the same pooled counts for a graph whose rows have more outcomes, at their ends.

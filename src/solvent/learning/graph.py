@@ -115,9 +115,11 @@ class SafeGraph:
         stored = self._places.get(begin)
         if stored is None:
             stored = self._places[begin] = self._read_places(begin, layers.layer_indptr.item(step + 1) - shift)
-        low, high = layers.settled_low.item, layers.settled_high.item
-        amounts = (COLLAPSED if low(step, state, d) <= x <= high(step, state, d) else x for d, x in enumerate(spent))
-        found = stored.get((state, *amounts))
+        place = [state]
+        for d, x in enumerate(spent):
+            is_settled = layers.settled_low.item(step, state, d) <= x <= layers.settled_high.item(step, state, d)
+            place.append(COLLAPSED if is_settled else x)
+        found = stored.get(tuple(place))
         return None if found is None else found + shift
 
     @cached_property

@@ -424,7 +424,8 @@ def _bound_layer(step, graph, estimates, radii, scale, ranges, sign, choose, rng
     The bound of a row is an upper bound on what it is worth if `sign` is 1, and a lower bound if it is -1. All
     comparisons are made between numbers times `sign`, so that the bound is always the largest possible worth.
 
-    Arrays are taken from their tuples outside the loops, where Numba counts references to each.
+    Unless all possible outcomes are known, only those that occurred matter: others have a share of 0 and enter no
+    maximum. Arrays are taken from their tuples outside the loops, as Numba counts references wherever one is taken.
     """
     layer_indptr, node_indptr, row_key = graph.layer_indptr, graph.node_indptr, graph.row_key
     entry_indptr, entry_next, key_indptr = graph.entry_indptr, graph.entry_next, graph.key_indptr

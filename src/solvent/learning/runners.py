@@ -573,6 +573,7 @@ class EnvironmentRunner:
         a node of the graph again.
         """
         layers, model, horizon = graph.layers, graph.problem.model, graph.problem.model.horizon
+        layer_indptr, shift_H, row_indptr = layers.layer_indptr, layers.shift_H, layers.row_indptr
         entry_indptr, entry_next = layers.entry_indptr, layers.entry_next
         support = self._support if isinstance(self._support, LearnedSupport) else None
         account, moves = self._account, self._moves
@@ -584,7 +585,10 @@ class EnvironmentRunner:
         outside: int | None = None  # the state, if the node only stands for it
         total: list[int] | None = [0] * len(graph.problem.limits.resources)  # what was spent in ticks, if it is known
         self._world.reset(number)
-        while step < horizon and not over and graph.rows(step, node):
+        while step < horizon and not over:
+            stored = node - shift_H.item(step)
+            if row_indptr.item(stored) == row_indptr.item(stored + 1):
+                break
             row = row_N.item(node)
             model_row = layers.row.item(row)
             if outside is not None:
@@ -622,14 +626,14 @@ class EnvironmentRunner:
             step += 1
             total = None if total is None or move.ticks is None else list(map(add, total, move.ticks))
             if j is not None and outside is None:
-                node = layers.layer_indptr.item(step) + entry_next.item(entry_indptr.item(row) + j)
+                node = layer_indptr.item(step) + entry_next.item(entry_indptr.item(row) + j)
                 self._check_end(graph, node, step, after, over=over)
             elif step < horizon and not over:
                 assert support is not None
                 found = None if total is None else graph.find(step, after, tuple(total))
                 outside = after if found is None else None
                 stand_in = entry_next.item(entry_indptr.item(row) + support.stand_in(after))
-                node = layers.layer_indptr.item(step) + stand_in if found is None else found
+                node = layer_indptr.item(step) + stand_in if found is None else found
         self._check_return(earned, number)
         broke = broke or account.breaks_later(step)
         return _Episode(earned, account.spent, broke, due, new)

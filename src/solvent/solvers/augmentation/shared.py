@@ -117,7 +117,7 @@ def expand_shared(model: CMDP, lattice: Lattice, monitor: ResourceMonitor, *, sh
     >>> model = instances.fuel_grid(3)
     >>> layers = expand_shared(model, Lattice.fit(model, resolve(model, 100)), ResourceMonitor())
     >>> layers.n_nodes, len(layers.node_state)
-    (66, 43)
+    (64, 37)
     """
     with held_back():
         steps = StepArrays(model, lattice, bounds_of(model, lattice, monitor), monitor)
