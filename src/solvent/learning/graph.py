@@ -71,8 +71,9 @@ class SafeGraph:
         monitor = monitor or ResourceMonitor()
         try:
             layers = expand_shared(problem.model, problem.lattice, monitor, share=share)
-            # plans, and the counts of rows and entries, which are kept for each of them without pooling
-            monitor.reserve(64 * layers.n_nodes + 24 * len(layers.row) + 16 * len(layers.entry_next), "plans")
+            # with the counts of rows and entries, which are kept for each of them without pooling
+            counts = 0 if share else 64 * len(layers.row) + 40 * len(layers.entry_next)
+            monitor.reserve(64 * layers.n_nodes + counts, "plans")
             return cls(problem, layers)
         except REACHED as reached:
             raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
