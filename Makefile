@@ -28,7 +28,7 @@ KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tes
 	tests/solvers/test_grid.py tests/solvers/test_labels.py tests/solvers/test_labels_several.py \
 	tests/solvers/test_knapsacks.py tests/solvers/test_levels.py tests/solvers/test_pooling.py \
 	tests/solvers/test_reduction.py tests/solvers/test_outcomes.py tests/solvers/test_accuracy.py \
-	tests/learning/test_learn_parts.py tests/fuzz/test_fuzzer.py::test_short_run
+	tests/learning/test_learn_parts.py tests/learning/test_shared_layers.py tests/fuzz/test_fuzzer.py::test_short_run
 
 #: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
 PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md CITATION.cff mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from flat import flat
 
 import solvent
 from accounts import Case, random_case
@@ -18,6 +19,7 @@ from solvent.errors import ModelError
 from solvent.gym import ModelEnv
 from solvent.learning.graph import SafeGraph
 from solvent.model.cmdp import CMDP
+from solvent.policy.locate import COLLAPSED
 from solvent.solvers.problem import Problem
 
 HONORED = ["saturation", "spent", "goal"]
@@ -113,8 +115,9 @@ def test_the_graph_follows_clamped_amounts() -> None:
     b.add("a", "drive", reward=1, outcomes=[(1, "a", 3)])
     model = b.build()
     graph = SafeGraph.of(Problem.exact(model, solvent.model.budget.resolve(model, 6, 2), merge=False))
-    names = [graph.mdp.node(int(i)) for i in range(graph.mdp.n_nodes)]
-    assert sorted(node.spent["fuel"] for node in names if node.step == 1 and node.spent["fuel"] is not None) == [5]
+    nodes = flat(graph)
+    ticks = nodes.node_spent_ND[nodes.layer_indptr[1] : nodes.layer_indptr[2], 0].tolist()
+    assert [graph.problem.lattice.amount(0, each) for each in ticks if each != COLLAPSED] == [5]
 
 
 def test_a_checkpoint_is_for_its_initial_amounts(tmp_path: Path) -> None:

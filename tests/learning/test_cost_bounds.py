@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from flat import flat
 from hypothesis import given
 from hypothesis import strategies as st
 from walker import Account, Walker
@@ -81,7 +82,7 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
             less = data.draw(st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(2)]))
             seen.add(row, after, tuple(amount - less for amount in bound))
     graph = SafeGraph.of(seen.problem())
-    mdp, layers = graph.mdp, graph.layer_indptr
+    mdp = flat(graph)
     nothing = (Fraction(0),) * len(limits.upper)
     assert graph.feasible == any(is_safe(bounds, limits, 0, 0, nothing, action) for action in range(n_actions))
     if not graph.feasible:
@@ -90,8 +91,8 @@ def test_exactly_the_safe_actions_are_offered(problem: Any, data: Any) -> None:
         state, spent = int(mdp.node_state[node]), mdp.node_spent_ND[node]
         if state >= n_states or (spent == COLLAPSED).any():
             continue
-        step = int(np.searchsorted(layers, node, side="right")) - 1
-        paid = tuple(mdp.lattice.amount(d, ticks) for d, ticks in enumerate(spent.tolist()))
+        step = int(np.searchsorted(mdp.layer_indptr, node, side="right")) - 1
+        paid = tuple(graph.problem.lattice.amount(d, ticks) for d, ticks in enumerate(spent.tolist()))
         rows = range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1]))
         offered = {int(mdp.row_action[row]) for row in rows}
         assert offered == {a for a in range(n_actions) if is_safe(bounds, limits, step, state, paid, a)}

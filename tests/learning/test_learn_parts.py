@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat import FlatGraph, flat
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -27,16 +28,20 @@ from solvent.model.budget import resolve
 from solvent.solvers.problem import Problem
 
 
-def graph_of(model: CMDP) -> SafeGraph:
-    return SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
+def graph_of(model: CMDP, *, pool: bool = True) -> SafeGraph:
+    return SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False), share=pool)
 
 
 @given(seed=st.integers(0, 10**6), resources=st.integers(0, 2), stationary=st.booleans())
 def test_outcomes_lead_where_the_augmented_mdp_says(seed: int, resources: int, stationary: bool) -> None:
     model = instances.random(4, 2, horizon=4, resources=resources, stationary=stationary, seed=seed)
-    graph, merged = graph_of(model), solvent.augment(model)
-    assert np.array_equal(graph.mdp.node_spent_ND, merged.node_spent_ND)
-    assert np.array_equal(graph.mdp.row_action, merged.row_action)
+    safe, merged = graph_of(model), solvent.augment(model)
+    graph = flat(safe)
+    assert (safe.n_nodes, safe.n_rows) == (merged.n_nodes, merged.n_rows)
+    assert np.array_equal(graph.layer_indptr, merged.layer_indptr)
+    assert np.array_equal(graph.node_state, merged.node_state)
+    assert np.array_equal(graph.node_spent_ND, merged.node_spent_ND)
+    assert np.array_equal(graph.row_action, merged.row_action)
     for row in range(merged.n_rows):
         chances: dict[int, float] = {}
         entries = range(int(graph.entry_indptr[row]), int(graph.entry_indptr[row + 1]))
@@ -55,14 +60,14 @@ def plan_by_formulas(
 
     Among equally good rows, the gap is that of the chosen row, which must be one of the best.
     """
-    mdp, horizon = graph.mdp, graph.problem.model.horizon
+    mdp, horizon = flat(graph), graph.problem.model.horizon
     value = {mdp.n_nodes - 1: (0.0, 0.0, 0.0)}
-    log_term = math.log(3 * mdp.n_rows / delta)
+    log_term = math.log(3 * len(mdp.row_model) / delta)
     for node in range(mdp.n_nodes - 2, -1, -1):
-        left = horizon - (int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1)
+        left = horizon - (int(np.searchsorted(mdp.layer_indptr, node, side="right")) - 1)
         rows = []
         for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-            n, p, r, after = row_data(graph, counts, row, value)
+            n, p, r, after = row_data(mdp, counts, row, value)
             top = min(left, 1 + max(up for up, _, _ in after))
             bottom, sure = min(low for _, low, _ in after), min(up - gap for up, _, gap in after)
             if n == 0:
@@ -87,15 +92,15 @@ def plan_by_formulas(
             value[node] = (0.0, 0.0, 0.0)
             continue
         best, low = max(up for up, _, _ in rows), max(low for _, low, _ in rows)
-        up, _, gap = rows[int(chosen[node]) - int(mdp.row_indptr[node])]
+        up, _, gap = rows[int(chosen[node]) - int(mdp.stored_row[mdp.row_indptr[node]])]
         assert up == pytest.approx(best, abs=1e-9)
         value[node] = (best, low, gap)
     return value
 
 
-def row_data(graph: SafeGraph, counts: Counts, row: int, value: dict[int, Any]) -> tuple[int, Any, Any, list[Any]]:
+def row_data(graph: FlatGraph, counts: Counts, row: int, value: dict[int, Any]) -> tuple[int, Any, Any, list[Any]]:
     """Return how often a row was tried, shares and mean rewards of its outcomes, and the values after them."""
-    key, first = int(counts.row_key[row]), int(graph.entry_indptr[row])
+    key, first = int(counts.row_key[graph.stored_row[row]]), int(graph.entry_indptr[row])
     begin, end = int(counts.key_indptr[key]), int(counts.key_indptr[key + 1])
     after = [value[int(graph.entry_next[first + j])] for j in range(end - begin)]
     n, seen, sums = int(counts.count_K[key]), counts.count_O[begin:end], counts.reward_sum_O[begin:end]
@@ -115,12 +120,12 @@ def counted(graph: SafeGraph, seed: int, *, pool: bool, most: int) -> Counts:
 
 @given(seed=st.integers(0, 10**6), pool=st.booleans(), most=st.sampled_from([3, 10**6]))
 def test_a_sweep_of_theory_is_what_the_formulas_say(seed: int, pool: bool, most: int) -> None:
-    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed))
+    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed), pool=pool)
     if not graph.feasible:
         return
     counts = counted(graph, seed, pool=pool, most=most)
-    value_3N, row_N = np.empty((3, graph.mdp.n_nodes)), np.zeros(graph.mdp.n_nodes, np.int64)
-    weights = TheoryBonus(0.05, 3, graph.mdp.n_rows).weights(counts)
+    value_3N, row_N = np.empty((3, graph.n_nodes)), np.zeros(graph.n_nodes, np.int64)
+    weights = TheoryBonus(0.05, 3, graph.n_rows).weights(counts)
     rng_state, values = np.array([seed], np.uint64), NodeValues(*value_3N)
     sweep_theory(counts.graph_arrays(graph), counts.estimates(), weights, rng_state, values, row_N)
     for node, expected in plan_by_formulas(graph, counts, 0.05, row_N).items():
@@ -159,10 +164,10 @@ def test_radii_are_what_the_formula_says(seed: int, known: bool, most: int) -> N
 def test_a_sweep_is_what_the_formulas_say(
     seed: int, pool: bool, most: int, sign: float, kind: str, known: bool, scale: float
 ) -> None:
-    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed))
+    graph = graph_of(instances.random(3, 2, horizon=3, seed=seed), pool=pool)
     if not graph.feasible:
         return
-    counts, mdp = counted(graph, seed, pool=pool, most=most), graph.mdp
+    counts, mdp = counted(graph, seed, pool=pool, most=most), flat(graph)
     radii = Bonus(0.05, len(counts.count_K), known, 1.5 if kind == "random" else 0.0).radii(counts)
     low, high = -0.5, 1.0
     ranges = Ranges(
@@ -174,16 +179,18 @@ def test_a_sweep_is_what_the_formulas_say(
     sweep(arrays, estimates, radii, scale, ranges, sign, True, rng, value_N, row_N)
     value = {mdp.n_nodes - 1: 0.0}
     for node in range(mdp.n_nodes - 2, -1, -1):
-        step = int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1
+        step = int(np.searchsorted(mdp.layer_indptr, node, side="right")) - 1
         bounds = []
         for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-            n, p, r, after = row_data(graph, counts, row, value)
-            key = int(counts.row_key[row])
+            n, p, r, after = row_data(mdp, counts, row, value)
+            key = int(counts.row_key[mdp.stored_row[row]])
             bounds.append(sign * signed_bound(n, p, r, after, sign, step, ranges, radii, key, scale))
         value[node] = max(bounds, default=0.0)
         assert value_N[node] == pytest.approx(value[node], abs=1e-9)
         if bounds:
-            assert bounds[int(row_N[node]) - int(mdp.row_indptr[node])] == pytest.approx(value[node], abs=1e-9)
+            assert bounds[int(row_N[node]) - int(mdp.stored_row[mdp.row_indptr[node]])] == pytest.approx(
+                value[node], abs=1e-9
+            )
     again = np.empty(mdp.n_nodes)
     sweep(arrays, estimates, radii, scale, ranges, sign, False, rng, again, row_N)
     assert again.tolist() == value_N.tolist()

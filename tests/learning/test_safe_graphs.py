@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flat import assert_equal, flat
 
 from effort import seeds
 from solvent.learning.graph import SafeGraph
@@ -25,44 +26,45 @@ SETTINGS = LearnSettings(
 
 def amounts_after(graph: SafeGraph, node: int, o: int) -> tuple[int, ...]:
     """Return what was spent after an outcome, as the node that it leads to has it."""
-    mdp, lattice = graph.mdp, graph.problem.lattice
-    step = int(np.searchsorted(graph.layer_indptr, node, side="right")) - 1
+    layers, lattice = graph.layers, graph.problem.lattice
+    step = int(np.searchsorted(layers.layer_indptr, node, side="right")) - 1
+    spent = layers.node_spent_ND[node - layers.shift_H[step]].tolist()
     state = int(graph.problem.model.next_state[o])
     found = []
-    for d, (before, cost) in enumerate(zip(mdp.node_spent_ND[node].tolist(), lattice.cost_OD[o].tolist(), strict=True)):
+    for d, (before, cost) in enumerate(zip(spent, lattice.cost_OD[o].tolist(), strict=True)):
         if before == COLLAPSED:
             found.append(COLLAPSED)
             continue
         amount = min(max(before + cost, int(lattice.floor_D[d])), int(lattice.ceiling_D[d]))
-        settled = int(mdp.settled_low[step + 1, state, d]) <= amount <= int(mdp.settled_high[step + 1, state, d])
+        settled = int(layers.settled_low[step + 1, state, d]) <= amount <= int(layers.settled_high[step + 1, state, d])
         found.append(COLLAPSED if settled else amount)
     return tuple(found)
 
 
 def check(graph: SafeGraph) -> int:
     """Compare every entry of a graph with the model; return the number of entries."""
-    mdp, model = graph.mdp, graph.problem.model
-    assert graph.entry_indptr[-1] == len(graph.entry_next)
+    mdp, model = flat(graph), graph.problem.model
+    assert graph.layers.entry_indptr[-1] == len(graph.layers.entry_next)
     for step in range(model.horizon):
-        begin, end = graph.layer_indptr[step : step + 2].tolist()
+        begin, end = mdp.layer_indptr[step : step + 2].tolist()
         indptr = model.row_indptr_at(step)
         for node in range(begin, end):
             state = int(mdp.node_state[node])
             for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-                own = int(graph.row_model[row])
+                own = int(mdp.row_model[row])
                 assert indptr[state] <= own < indptr[state + 1]
                 assert model.row_action[own] == mdp.row_action[row]
                 outcomes = range(int(model.outcome_indptr[own]), int(model.outcome_indptr[own + 1]))
-                entries = graph.entry_next[graph.entry_indptr[row] : graph.entry_indptr[row + 1]].tolist()
+                entries = mdp.entry_next[mdp.entry_indptr[row] : mdp.entry_indptr[row + 1]].tolist()
                 assert len(entries) == len(outcomes)
                 for after, o in zip(entries, outcomes, strict=True):
                     if step == model.horizon - 1:
                         assert after == mdp.n_nodes - 1
                         continue
-                    assert graph.layer_indptr[step + 1] <= after < graph.layer_indptr[step + 2]
+                    assert mdp.layer_indptr[step + 1] <= after < mdp.layer_indptr[step + 2]
                     assert mdp.node_state[after] == model.next_state[o]
                     assert tuple(mdp.node_spent_ND[after].tolist()) == amounts_after(graph, node, o)
-    return len(graph.entry_next)
+    return len(mdp.entry_next)
 
 
 @pytest.mark.parametrize("seed", seeds(60))
@@ -80,7 +82,7 @@ def test_entries_are_the_outcomes_of_rows(seed: int) -> None:
 def test_some_rows_lead_to_a_node_twice() -> None:
     model = twice()
     graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
-    entries = graph.entry_next[graph.entry_indptr[0] : graph.entry_indptr[1]].tolist()
+    entries = graph.layers.entry_next[: graph.layers.entry_indptr[1]].tolist()
     assert len(entries) == 3
     assert len(set(entries)) == 2  # two amounts that no limit can tell apart lead to the same node
     check(graph)
@@ -103,6 +105,5 @@ def test_a_graph_that_grew_is_the_graph_from_scratch(seed: int) -> None:
     assert support is not None
     fresh = SafeGraph.of(support.problem())
     if not support.pending:
-        assert np.array_equal(learner.graph.entry_next, fresh.entry_next)
-        assert np.array_equal(learner.graph.row_model, fresh.row_model)
+        assert_equal(flat(learner.graph), flat(fresh))
     assert check(fresh) > 0 or not fresh.feasible

@@ -125,7 +125,9 @@ def in_fine_costs(model: CMDP, rng: Random) -> CMDP:
 
 
 def node_rows(graph: SafeGraph) -> list[tuple[int, int]]:
-    return list(zip(graph.mdp.row_indptr[:-1].tolist(), graph.mdp.row_indptr[1:].tolist(), strict=True))
+    layers, steps = graph.layers, range(graph.problem.model.horizon + 1)
+    nodes = [(step, node) for step in steps for node in range(*layers.layer_indptr[step : step + 2].tolist())]
+    return [(rows.start, rows.stop) for rows in (graph.rows(*each) for each in nodes)]
 
 
 def breaks(runner: ModelRunner, limits: Limits) -> bool:

@@ -113,7 +113,7 @@ def restore(learner: Learner, section: Section) -> None:
     _check_counts(counts, learner)
     learner.due = bool(section.whole("due", 0, 1))
     learner.built = section.whole("built", 0, learner.episodes)
-    learner.row_PN = section.array("row_PN", np.int64, (3, learner.graph.mdp.n_nodes)).copy()
+    learner.row_PN = section.array("row_PN", np.int64, (3, learner.graph.n_nodes)).copy()
     _check_rows(learner)
     _restore_pending(learner, section)
     n_resources = len(learner.graph.problem.limits.resources)
@@ -218,9 +218,10 @@ def _check_episodes(learner: Learner) -> None:
 
 def _check_rows(learner: Learner) -> None:
     """Refuse a plan that takes rows of other nodes; before the first episode, there is none to check."""
-    mdp, row_PN = learner.graph.mdp, learner.row_PN
-    check_positions("row_PN", row_PN.ravel(), max(mdp.n_rows, 1))
-    first, last = mdp.row_indptr[:-1], mdp.row_indptr[1:]
+    layers, row_PN = learner.graph.layers, learner.row_PN
+    check_positions("row_PN", row_PN.ravel(), max(len(layers.row), 1))
+    stored = np.arange(layers.n_nodes) - np.repeat(layers.shift_H, np.diff(layers.layer_indptr))
+    first, last = layers.row_indptr[stored], layers.row_indptr[stored + 1]
     if learner.episodes and ((first < last) & ((row_PN < first) | (row_PN >= last))).any():
         raise ModelError("row_PN", "a row of each node", "a row of another node")
 

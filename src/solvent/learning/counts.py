@@ -47,13 +47,20 @@ class Counts:
 
     @classmethod
     def of(cls, graph: SafeGraph, *, pool: bool) -> Counts:
-        """Return counts that are all 0."""
-        n_rows = len(graph.row_model)
-        key_indptr = (graph.problem.model.outcome_indptr if pool else graph.entry_indptr).view()
+        """Return counts that are all 0.
+
+        Parameters
+        ----------
+        graph : SafeGraph
+            Without pooling, one whose steps share no rows.
+        pool : bool
+        """
+        layers = graph.layers
+        key_indptr = (graph.problem.model.outcome_indptr if pool else layers.entry_indptr).view()
         key_indptr.flags.writeable = False  # in both cases, because kernels are compiled for one of the two types
         n_keys = len(key_indptr) - 1
         return cls(
-            row_key=graph.row_model if pool else np.arange(n_rows),
+            row_key=layers.row if pool else np.arange(len(layers.row)),
             key_indptr=key_indptr,
             count_K=np.zeros(n_keys, np.int64),
             count_O=np.zeros(int(key_indptr[-1]), np.int64),
@@ -75,18 +82,21 @@ class Counts:
     @cached_property
     def _estimates(self) -> KeyEstimates:
         n_keys, n_outcomes = len(self.count_K), len(self.count_O)
-        return KeyEstimates(self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys))
+        seen = np.empty(n_keys, np.int64), np.empty(n_outcomes, np.int64)
+        return KeyEstimates(self.count_K, np.empty(n_outcomes), np.empty(n_outcomes), np.empty(n_keys), *seen)
 
     def graph_arrays(self, graph: SafeGraph) -> GraphArrays:
         """Return the graph as kernels take it, with the keys of its rows; kept for the next call."""
         if self._graph_arrays is None or self._graph_arrays[0] is not graph:
+            layers = graph.layers
             arrays = GraphArrays(
-                layer_indptr=graph.layer_indptr,
-                node_indptr=graph.mdp.row_indptr,
-                row_model=graph.row_model,
+                layer_indptr=layers.layer_indptr,
+                shift_H=layers.shift_H,
+                node_indptr=layers.row_indptr,
+                row_model=layers.row,
                 row_key=self.row_key,
-                entry_indptr=graph.entry_indptr,
-                entry_next=graph.entry_next,
+                entry_indptr=layers.entry_indptr,
+                entry_next=layers.entry_next,
                 key_indptr=self.key_indptr,
             )
             self._graph_arrays = (graph, arrays)
@@ -110,11 +120,13 @@ class Counts:
 
     def add(self, key: int, outcome: int, reward: float) -> bool:
         """Count one outcome of a key; return whether its count has doubled since the last plan."""
-        self.count_K[key] += 1
-        self.square_sum_K[key] += reward * reward
-        self.count_O[self.key_indptr[key] + outcome] += 1
-        self.reward_sum_O[self.key_indptr[key] + outcome] += reward
-        return bool(self.count_K[key] >= 2 * self.planned_K[key])
+        # plain numbers, which take a fraction of the time of NumPy's
+        o, count = self.key_indptr.item(key) + outcome, self.count_K.item(key) + 1
+        self.count_K[key] = count
+        self.square_sum_K[key] = self.square_sum_K.item(key) + reward * reward
+        self.count_O[o] = self.count_O.item(o) + 1
+        self.reward_sum_O[o] = self.reward_sum_O.item(o) + reward
+        return bool(count >= 2 * self.planned_K.item(key))
 
     def regrown(self, graph: SafeGraph, sizes: NDArray[np.int64]) -> Counts:
         """Return the same pooled counts for a graph whose rows have more outcomes, at their ends.
@@ -129,7 +141,7 @@ class Counts:
         kept, target = _leading(self.key_indptr, sizes), _leading(indptr, sizes)
         count_O, reward_sum_O = np.zeros(int(indptr[-1]), np.int64), np.zeros(int(indptr[-1]))
         count_O[target], reward_sum_O[target] = self.count_O[kept], self.reward_sum_O[kept]
-        return Counts(graph.row_model, indptr, self.count_K, count_O, reward_sum_O, self.square_sum_K, self.planned_K)
+        return Counts(graph.layers.row, indptr, self.count_K, count_O, reward_sum_O, self.square_sum_K, self.planned_K)
 
 
 def _leading(indptr: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:

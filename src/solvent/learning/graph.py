@@ -2,10 +2,8 @@
 
 The graph depends only on which outcomes are possible, so it is made once and used by every plan. Every row is safe to
 take and to continue from (`solvent.solvers.augmentation.augment`). Entry j of a row belongs to outcome j of the model's
-row, so what is known about the model's row is known at every node:
-
-    rows of a node       node_indptr[node] : node_indptr[node + 1]
-    entries of a row     entry_indptr[row] : entry_indptr[row + 1]
+row, so what is known about the model's row is known at every node. Steps whose nodes and rows are the same share them
+(`solvent.solvers.augmentation.shared`): a row is that of a stored node, and of the same node at each of these steps.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from solvent.errors import LimitError
 from solvent.model.cmdp import CMDP
 from solvent.policy.locate import COLLAPSED
 from solvent.policy.table import AugmentedPolicy
-from solvent.solvers.augmentation.augment import expand_by_outcome
-from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.augmentation.shared import SharedLayers, expand_shared
 from solvent.solvers.problem import Problem
 
 #: What to do if a graph does not fit.
@@ -39,24 +36,23 @@ class SafeGraph:
     Attributes
     ----------
     problem : Problem
-    mdp : AugmentedMDP
-        Its probabilities and rewards are not used.
-    row_model : ndarray of int64, shape (R,)
-        The row of `problem.model` that each row stands for.
-    entry_indptr : ndarray of int64, shape (R + 1,)
-    entry_next : ndarray of uint32, shape (E,)
-        The node that each outcome leads to; unsigned, so that kernels need not handle negative positions.
+    layers : SharedLayers
+        The first node, in which episodes begin, is node 0.
     """
 
     problem: Problem
-    mdp: AugmentedMDP
-    row_model: NDArray[np.int64]
-    entry_indptr: NDArray[np.int64]
-    entry_next: NDArray[np.uint32]
+    layers: SharedLayers
 
     @classmethod
-    def of(cls, problem: Problem, monitor: ResourceMonitor | None = None) -> SafeGraph:
+    def of(cls, problem: Problem, monitor: ResourceMonitor | None = None, *, share: bool = True) -> SafeGraph:
         """Return the graph of a problem; its memory stays reserved in the monitor.
+
+        Parameters
+        ----------
+        problem : Problem
+        monitor : ResourceMonitor, optional
+        share : bool
+            If False, every step has rows of its own, for which counts can be kept.
 
         Raises
         ------
@@ -69,30 +65,38 @@ class SafeGraph:
         >>> from solvent.model.budget import resolve
         >>> model = instances.knapsack([60, 100], [10, 20], capacity=20)
         >>> graph = SafeGraph.of(Problem.exact(model, resolve(model, None), merge=False))
-        >>> graph.entry_next.tolist()
-        [1, 2, 3, 3, 3]
+        >>> graph.layers.layer_indptr.tolist(), graph.layers.entry_next.tolist()
+        ([0, 1, 3, 4], [0, 1, 0, 0, 0])
         """
         monitor = monitor or ResourceMonitor()
         try:
-            mdp, rows = expand_by_outcome(problem.model, problem.limits, problem.lattice, monitor)
-            transitions = mdp.transitions
-            # with the counts of entries, which are kept for each of them without pooling
-            monitor.reserve(48 * mdp.n_rows + 64 * mdp.n_nodes + 12 * transitions.nnz, "the rows of the graph")
-            row_model, entry_indptr = rows.astype(np.int64), transitions.indptr.astype(np.int64)
-            return cls(problem, mdp, row_model, entry_indptr, transitions.indices.astype(np.uint32))
+            layers = expand_shared(problem.model, problem.lattice, monitor, share=share)
+            # with the counts of rows and entries, which are kept for each of them without pooling
+            counts = 0 if share else 64 * len(layers.row) + 40 * len(layers.entry_next)
+            monitor.reserve(64 * layers.n_nodes + counts, "plans")
+            return cls(problem, layers)
         except REACHED as reached:
             raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
 
     @property
     def feasible(self) -> bool:
         """Whether some policy never exceeds the budget."""
-        return self.mdp.feasible
+        return self.layers.feasible
 
-    @cached_property
-    def layer_indptr(self) -> NDArray[np.int64]:
-        """First node of each step, and the number of nodes last; shape (H + 2,)."""
-        assert self.mdp.layer_indptr is not None
-        return self.mdp.layer_indptr
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, with the end."""
+        return self.layers.n_nodes
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all nodes."""
+        return self.layers.n_rows
+
+    def rows(self, step: int, node: int) -> range:
+        """Return the rows of a node at its step."""
+        stored = node - self.layers.shift_H.item(step)
+        return range(self.layers.row_indptr.item(stored), self.layers.row_indptr.item(stored + 1))
 
     def find(self, step: int, state: int, spent: tuple[int, ...]) -> int | None:
         """Return the node with rows at a step, by state and ticks spent; None if there is none.
@@ -106,25 +110,29 @@ class SafeGraph:
         >>> graph.find(1, 0, (0,)), graph.find(1, 0, (5,))
         (1, None)
         """
-        layer = self._layers.get(step)
-        if layer is None:
-            layer = self._layers[step] = self._read_layer(step)
-        assert self.mdp.settled_low is not None
-        assert self.mdp.settled_high is not None
-        low, high = self.mdp.settled_low[step].item, self.mdp.settled_high[step].item
-        amounts = (COLLAPSED if low(state, d) <= x <= high(state, d) else x for d, x in enumerate(spent))
-        return layer.get((state, *amounts))
+        layers = self.layers
+        shift = layers.shift_H.item(step)
+        begin = layers.layer_indptr.item(step) - shift
+        stored = self._places.get(begin)
+        if stored is None:
+            stored = self._places[begin] = self._read_places(begin, layers.layer_indptr.item(step + 1) - shift)
+        place = [state]
+        for d, x in enumerate(spent):
+            is_settled = layers.settled_low.item(step, state, d) <= x <= layers.settled_high.item(step, state, d)
+            place.append(COLLAPSED if is_settled else x)
+        found = stored.get(tuple(place))
+        return None if found is None else found + shift
 
     @cached_property
-    def _layers(self) -> dict[int, dict[tuple[int, ...], int]]:
-        """What `find` has read, by step."""
+    def _places(self) -> dict[int, dict[tuple[int, ...], int]]:
+        """What `find` has read, by the first node of a stored layer."""
         return {}
 
-    def _read_layer(self, step: int) -> dict[tuple[int, ...], int]:
-        """Return the nodes with rows of a step, by state and ticks."""
-        mdp, begin, end = self.mdp, int(self.layer_indptr[step]), int(self.layer_indptr[step + 1])
-        nodes = np.arange(begin, end)[mdp.row_indptr[begin:end] < mdp.row_indptr[begin + 1 : end + 1]]
-        columns = [mdp.node_state[nodes], *mdp.node_spent_ND[nodes].T]
+    def _read_places(self, begin: int, end: int) -> dict[tuple[int, ...], int]:
+        """Return the nodes with rows of a stored layer, by state and ticks."""
+        layers = self.layers
+        nodes = np.arange(begin, end)[layers.row_indptr[begin:end] < layers.row_indptr[begin + 1 : end + 1]]
+        columns = [layers.node_state[nodes], *layers.node_spent_ND[nodes].T]
         return dict(zip(zip(*(each.tolist() for each in columns), strict=True), nodes.tolist(), strict=True))
 
     def policy(
@@ -143,27 +151,34 @@ class SafeGraph:
         drawn : bool
             Whether the first step draws the first state; the policy begins after it.
         """
-        mdp, n_states = self.mdp, origin.n_states
-        real = mdp.node_state < (n_states if n_real is None else n_real)
-        reached, layers, limits = np.array([mdp.start]), [], mdp.limits
+        layers, model, n_states = self.layers, self.problem.model, origin.n_states
+        real = layers.node_state < (n_states if n_real is None else n_real)
+        reached, chosen, limits = np.zeros(1, np.int64), [], self.problem.limits
         if drawn:
-            reached = np.unique(self.entry_next[spread(self.entry_indptr, row_N[reached])]).astype(np.int64)
+            reached = self._after(0, row_N[reached])
             later = {side: tuple(x[1:] for x in getattr(limits, side)) for side in ("upper", "lower")}
             limits = replace(limits, **later)
-        for _ in range(origin.horizon):
-            nodes = reached[real[reached] & (mdp.row_indptr[reached] < mdp.row_indptr[reached + 1])]
-            rows = row_N[nodes]
-            layers.append((mdp.node_state[nodes], mdp.node_spent_ND[nodes], mdp.row_action[rows]))
-            reached = np.unique(self.entry_next[spread(self.entry_indptr, rows)]).astype(np.int64)
-        assert mdp.settled_low is not None
-        assert mdp.settled_high is not None
+        for h in range(int(drawn), origin.horizon + int(drawn)):
+            stored = reached - layers.shift_H[h]
+            with_rows = real[stored] & (layers.row_indptr[stored] < layers.row_indptr[stored + 1])
+            stored, rows = stored[with_rows], row_N[reached[with_rows]]
+            actions = model.row_action[layers.row[rows]]
+            chosen.append((layers.node_state[stored], layers.node_spent_ND[stored], actions))
+            reached = self._after(h, rows)
         settled = [
             (low[:n_states], high[:n_states])
-            for low, high in zip(mdp.settled_low[int(drawn) :], mdp.settled_high[int(drawn) :], strict=True)
+            for low, high in zip(layers.settled_low[int(drawn) :], layers.settled_high[int(drawn) :], strict=True)
         ]
         return AugmentedPolicy.from_nodes(
-            origin, mdp.lattice, limits, layers=layers, settled=settled, counting=self.problem.counting
+            origin, self.problem.lattice, limits, layers=chosen, settled=settled, counting=self.problem.counting
         )
+
+    def _after(self, step: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes that rows of a step can lead to."""
+        layers = self.layers
+        places = np.unique(layers.entry_next[spread(layers.entry_indptr, rows)]).astype(np.int64)
+        found: NDArray[np.int64] = places + layers.layer_indptr[step + 1]
+        return found
 
 
 def spread(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -41,8 +41,10 @@ class GraphArrays(NamedTuple):
     ----------
     layer_indptr : ndarray of int64, shape (H + 2,)
         First node of each step; the last layer is the single node where episodes end.
-    node_indptr : ndarray of int64, shape (N + 1,)
-        First row of each node.
+    shift_H : ndarray of int64, shape (H + 1,)
+        Node i of step h is stored node `i - shift_H[h]`, which other steps may share.
+    node_indptr : ndarray of int64, shape (stored nodes + 1,)
+        First row of each stored node.
     row_model : ndarray of int64, shape (R,)
         The model's row that each row stands for.
     row_key : ndarray of int64, shape (R,)
@@ -50,12 +52,13 @@ class GraphArrays(NamedTuple):
     entry_indptr : ndarray of int64, shape (R + 1,)
         First entry of each row; entry j of a row belongs to outcome j of its key.
     entry_next : ndarray of uint32, shape (E,)
-        The node that each entry leads to.
+        The node that each entry leads to, counted from the first one of the next step.
     key_indptr : ndarray of int64, shape (K + 1,)
         First outcome of each key.
     """
 
     layer_indptr: NDArray[np.int64]
+    shift_H: NDArray[np.int64]
     node_indptr: NDArray[np.int64]
     row_model: NDArray[np.int64]
     row_key: NDArray[np.int64]
@@ -101,12 +104,18 @@ class KeyEstimates(NamedTuple):
         The mean reward of each outcome; the mean of its key if the outcome never occurred.
     reward_K : ndarray of float64, shape (K,)
         The mean reward of each key.
+    n_seen_K : ndarray of int64, shape (K,)
+        Number of outcomes of each key that occurred.
+    seen_O : ndarray of int64, shape (O,)
+        Positions, within the key, of those outcomes, in ascending order from the key's first outcome on.
     """
 
     count_K: NDArray[np.int64]
     share_O: NDArray[np.float64]
     reward_O: NDArray[np.float64]
     reward_K: NDArray[np.float64]
+    n_seen_K: NDArray[np.int64]
+    seen_O: NDArray[np.int64]
 
 
 class Radii(NamedTuple):
@@ -331,9 +340,14 @@ def average(key_indptr, counts, out):
         for o in range(first, end):
             total += reward_sum_O[o]
         reward_K[key] = total / n
+        n_seen = 0
         for o in range(first, end):
             seen = count_O[o]
             share_O[o], reward_O[o] = seen / n, reward_sum_O[o] / seen if seen > 0 else total / n
+            if seen > 0:
+                out.seen_O[first + n_seen] = o - first
+                n_seen += 1
+        out.n_seen_K[key] = n_seen
 
 
 @jit
@@ -404,50 +418,84 @@ def _smaller(one, other):
 
 
 @jit(inner=True)
-def _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, value_N):
-    """Return a bound on what a row is worth: an upper bound if `sign` is 1, a lower bound if it is -1.
+def _bound_layer(step, graph, estimates, radii, scale, ranges, sign, choose, rng, out_value_N, out_row_N):
+    """Write bounds on the values of the nodes of one step, and the rows that have them; see `sweep`.
 
-    All comparisons are made between numbers times `sign`, so that the bound is always the largest possible worth.
+    The bound of a row is an upper bound on what it is worth if `sign` is 1, and a lower bound if it is -1. All
+    comparisons are made between numbers times `sign`, so that the bound is always the largest possible worth.
+
+    Unless all possible outcomes are known, only those that occurred matter: others have a share of 0 and enter no
+    maximum. Arrays are taken from their tuples outside the loops, as Numba counts references wherever one is taken.
     """
-    one = np.uint64(1)
-    key = graph.row_key[row]
-    entry, end = np.uint64(graph.entry_indptr[row]), np.uint64(graph.entry_indptr[row + one])
-    outcome = np.uint64(graph.key_indptr[np.uint64(key)])
-    known, random, by_row = ranges.known, ranges.random, ranges.by_row
-    extreme = ranges.reward_high if sign > 0.0 else ranges.reward_low
-    if key == ranges.free_key:
-        extreme, random = 0.0, False
-    most = ranges.cap_H[step] if sign > 0.0 else -ranges.floor_H[step]
-    furthest = best = -np.inf  # values after the outcomes, and rewards plus values
-    shift = mean = square = 0.0  # moments of the distance from the worth of the first outcome
-    for e in range(entry, end):
-        o, value = outcome + (e - entry), value_N[np.uint64(graph.entry_next[e])]
-        share = estimates.share_O[o]
-        furthest = _larger(sign * value, furthest)
-        if not (known or share > 0.0):
+    layer_indptr, node_indptr, row_key = graph.layer_indptr, graph.node_indptr, graph.row_key
+    entry_indptr, entry_next, key_indptr = graph.entry_indptr, graph.entry_next, graph.key_indptr
+    count_K, share_O, reward_O, reward_K = estimates.count_K, estimates.share_O, estimates.reward_O, estimates.reward_K
+    n_seen_K, seen_O = estimates.n_seen_K, estimates.seen_O
+    radius_K, reward_radius_K = radii.radius_K, radii.reward_K
+    known, by_row, one = ranges.known, ranges.by_row, np.uint64(1)
+    free_key, highest = np.int64(ranges.free_key), ranges.reward_high if sign > 0.0 else ranges.reward_low
+    certain = ranges.cap_H[step] if sign > 0.0 else -ranges.floor_H[step]
+    later = ranges.cap_H[step + one] if sign > 0.0 else -ranges.floor_H[step + one]
+    begin, base, shift = (
+        np.uint64(layer_indptr[step]),
+        np.uint64(layer_indptr[step + one]),
+        np.uint64(graph.shift_H[step]),
+    )
+    for node in range(begin, base):
+        stored = node - shift
+        first, stop = np.uint64(node_indptr[stored]), np.uint64(node_indptr[stored + one])
+        if first == stop:
+            out_value_N[node] = 0.0
             continue
-        worth = value
-        if not random:
-            worth += estimates.reward_O[o] if by_row or share > 0.0 else extreme
-        if best == -np.inf:
-            shift = worth
-        best = _larger(sign * worth, best)
-        distance = worth - shift
-        mean += share * distance
-        square += share * distance * distance
-    if known:
-        most = _smaller(sign * extreme + furthest, most)
-    if estimates.count_K[key] == 0:  # only certain bounds apply
-        return sign * most
-    if not known and scale >= 1.0:  # exploring ignores outcomes that were never seen
-        later = ranges.cap_H[step + one] if sign > 0.0 else -ranges.floor_H[step + one]
-        best = _larger((0.0 if random else sign * extreme) + later, best)
-    radius = scale * radii.radius_K[key]
-    middle = sign * (shift + mean)
-    bound = middle + np.sqrt(2.0 * radius * _larger(square - mean * mean, 0.0)) + radius * (best - middle)
-    if random:
-        bound += sign * estimates.reward_K[key] + scale * radii.reward_K[key]
-    return sign * _smaller(bound, most)
+        if not choose:
+            first = np.uint64(out_row_N[node])
+            stop = first + one
+        top, top_row, ties = -np.inf, first, 0
+        for row in range(first, stop):
+            key = np.uint64(row_key[row])
+            tried = count_K[key] > 0
+            most = certain
+            if known or tried:
+                extreme, random = highest, ranges.random
+                if np.int64(key) == free_key:
+                    extreme, random = 0.0, False
+                entry, outcome = np.uint64(entry_indptr[row]), np.uint64(key_indptr[key])
+                n = np.uint64(entry_indptr[row + one]) - entry if known else np.uint64(n_seen_K[key])
+                furthest = best = -np.inf  # values after the outcomes, and rewards plus values
+                origin = mean = square = 0.0  # moments of the distance from the worth of the first outcome
+                for i in range(n):
+                    j = i if known else np.uint64(seen_O[outcome + i])
+                    worth, share = out_value_N[base + np.uint64(entry_next[entry + j])], share_O[outcome + j]
+                    furthest = _larger(sign * worth, furthest)
+                    if not random:
+                        worth += reward_O[outcome + j] if by_row or share > 0.0 else extreme
+                    if i == 0:
+                        origin = worth
+                    best = _larger(sign * worth, best)
+                    distance = worth - origin
+                    mean += share * distance
+                    square += share * distance * distance
+                if known:
+                    most = _smaller(sign * extreme + furthest, most)
+                elif scale >= 1.0:  # exploring ignores outcomes that were never seen
+                    best = _larger((0.0 if random else sign * extreme) + later, best)
+                if tried:  # else only certain bounds apply
+                    radius = scale * radius_K[key]
+                    middle = sign * (origin + mean)
+                    variance = square - mean * mean
+                    deviation = np.sqrt(2.0 * radius * variance) if variance > 0.0 else 0.0
+                    bound = middle + deviation + radius * (best - middle)
+                    if random:
+                        bound += sign * reward_K[key] + scale * reward_radius_K[key]
+                    most = _smaller(bound, most)
+            value = sign * most
+            if value < top:
+                continue
+            ties = ties + 1 if value == top else 1
+            if ties == 1 or draw(rng) * ties < 1.0:
+                top, top_row = value, row
+        out_value_N[node] = top
+        out_row_N[node] = top_row
 
 
 @jit
@@ -477,39 +525,23 @@ def sweep(graph, estimates, radii, scale, ranges, sign, choose, rng, out_value_N
     -----
     Positions are unsigned throughout: with signed ones a sweep takes twice as long, as each could count from the end.
     """
-    layer_indptr, node_indptr = graph.layer_indptr, graph.node_indptr
-    horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
-    out_value_N[np.uint64(layer_indptr[horizon])] = 0.0
+    horizon = graph.layer_indptr.shape[0] - 2
+    out_value_N[np.uint64(graph.layer_indptr[horizon])] = 0.0
     for left in range(1, horizon + 1):
         step = np.uint64(horizon - left)
-        for node in range(np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])):
-            first, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
-            if first == stop:
-                out_value_N[node] = 0.0
-                continue
-            if not choose:
-                first = np.uint64(out_row_N[node])
-                stop = first + one
-            best, best_row, ties = -np.inf, first, 0
-            for row in range(first, stop):
-                value = _bound_row(row, step, graph, estimates, radii, scale, ranges, sign, out_value_N)
-                if value < best:
-                    continue
-                ties = ties + 1 if value == best else 1
-                if ties == 1 or draw(rng) * ties < 1.0:
-                    best, best_row = value, row
-            out_value_N[node] = best
-            out_row_N[node] = best_row
+        _bound_layer(step, graph, estimates, radii, scale, ranges, sign, choose, rng, out_value_N, out_row_N)
 
 
 @jit(inner=True)
-def _average_rows(first, stop, left, graph, estimates, weights, values, out):
+def _average_rows(first, stop, base, left, graph, estimates, weights, values, out):
     """Write the estimates of the rows of one step, without the parts that depend on the variance.
 
     Parameters
     ----------
     first, stop : uint64
         The rows of the step.
+    base : uint64
+        The first node of the next step.
     left : int
         Number of steps left, which is also the most that can be earned, as rewards are from 0 to 1.
     graph : GraphArrays
@@ -532,7 +564,7 @@ def _average_rows(first, stop, left, graph, estimates, weights, values, out):
         highest, lowest, surest = -np.inf, np.inf, np.inf  # upper and lower values, and upper ones minus their gaps
         mean = square = mean_low = mean_gap = 0.0
         for e in range(entry, end):
-            after, o = np.uint64(entry_next[e]), outcome + (e - entry)
+            after, o = base + np.uint64(entry_next[e]), outcome + (e - entry)
             share, reward = share_O[o], reward_O[o]
             up, low, gap = up_N[after], low_N[after], gap_N[after]
             worth = reward + up
@@ -575,14 +607,16 @@ def _add_deviations(n, out):
 
 
 @jit(inner=True)
-def _choose_rows(begin, end, node_indptr, rows, rng, out, out_row):
+def _choose_rows(begin, end, shift, node_indptr, rows, rng, out, out_row):
     """Write the values and a greedy row of the nodes of one step; ties between rows are broken at random.
 
     Parameters
     ----------
     begin, end : uint64
         The nodes of the step.
-    node_indptr : ndarray of int64, shape (N + 1,)
+    shift : uint64
+        A node minus this is its stored node.
+    node_indptr : ndarray of int64, shape (stored nodes + 1,)
     rows : RowEstimates
     rng : ndarray of uint64, shape (1,)
     out : NodeValues
@@ -590,9 +624,10 @@ def _choose_rows(begin, end, node_indptr, rows, rng, out, out_row):
     """
     out_up_N, out_low_N, out_gap_N = out.up_N, out.low_N, out.gap_N
     one = np.uint64(1)
-    offset = np.uint64(node_indptr[begin])
+    offset = np.uint64(node_indptr[begin - shift])
     for node in range(begin, end):
-        first, stop = np.uint64(node_indptr[node]), np.uint64(node_indptr[node + one])
+        stored = node - shift
+        first, stop = np.uint64(node_indptr[stored]), np.uint64(node_indptr[stored + one])
         if first == stop:
             out_up_N[node] = out_low_N[node] = out_gap_N[node] = 0.0
             continue
@@ -626,13 +661,15 @@ def sweep_theory(graph, estimates, weights, rng, out, out_row):
     out : NodeValues
     out_row : ndarray of int64, shape (N,)
     """
-    layer_indptr, node_indptr = graph.layer_indptr, graph.node_indptr
+    layer_indptr, shift_H, node_indptr = graph.layer_indptr, graph.shift_H, graph.node_indptr
     horizon, one = layer_indptr.shape[0] - 2, np.uint64(1)
     last = np.uint64(layer_indptr[horizon])
     out.up_N[last] = out.low_N[last] = out.gap_N[last] = 0.0
     width = 0
     for step in range(horizon):
-        width = max(width, node_indptr[layer_indptr[step + 1]] - node_indptr[layer_indptr[step]])
+        width = max(
+            width, node_indptr[layer_indptr[step + 1] - shift_H[step]] - node_indptr[layer_indptr[step] - shift_H[step]]
+        )
     rows = RowEstimates(
         np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(width),
         np.empty(width), np.empty(width),
@@ -640,10 +677,11 @@ def sweep_theory(graph, estimates, weights, rng, out, out_row):
     for left in range(1, horizon + 1):
         step = np.uint64(horizon - left)
         begin, end = np.uint64(layer_indptr[step]), np.uint64(layer_indptr[step + one])
-        first, stop = np.uint64(node_indptr[begin]), np.uint64(node_indptr[end])
-        _average_rows(first, stop, left, graph, estimates, weights, out, rows)
+        shift = np.uint64(shift_H[step])
+        first, stop = np.uint64(node_indptr[begin - shift]), np.uint64(node_indptr[end - shift])
+        _average_rows(first, stop, end, left, graph, estimates, weights, out, rows)
         _add_deviations(stop - first, rows)
-        _choose_rows(begin, end, node_indptr, rows, rng, out, out_row)
+        _choose_rows(begin, end, shift, node_indptr, rows, rng, out, out_row)
 
 
 @jit(inner=True)
@@ -689,7 +727,8 @@ def play(graph, chosen_row_PN, world, counts, first, episodes, every_episode, rn
     violations : int
         Number of episodes that broke a limit.
     """
-    node_indptr, row_model, row_key = graph.node_indptr, graph.row_model, graph.row_key
+    layer_indptr, shift_H, node_indptr = graph.layer_indptr, graph.shift_H, graph.node_indptr
+    row_model, row_key = graph.row_model, graph.row_key
     entry_indptr, entry_next, key_indptr = graph.entry_indptr, graph.entry_next, graph.key_indptr
     world_indptr, cumulative_O, world_reward = world.outcome_indptr, world.cumulative_O, world.row_reward
     world_cost_OD, local_O, upper_HD, lower_HD = world.cost_OD, world.local_O, world.upper_HD, world.lower_HD
@@ -704,7 +743,7 @@ def play(graph, chosen_row_PN, world, counts, first, episodes, every_episode, rn
         broken, earned = False, 0.0
         for d in range(spent.shape[0]):  # copying whole arrays would compile a check of shapes, with its message
             spent[d] = initial_D[d]
-        while step < horizon and node_indptr[node] < node_indptr[node + 1]:
+        while step < horizon and node_indptr[node - shift_H[step]] < node_indptr[node - shift_H[step] + 1]:
             row = chosen_row_PN[plan, node]
             model_row = row_model[row]
             u, o, last = draw(rng), world_indptr[model_row], world_indptr[model_row + 1] - 1
@@ -725,8 +764,8 @@ def play(graph, chosen_row_PN, world, counts, first, episodes, every_episode, rn
             for d in range(spent.shape[0]):
                 spent[d] = min(max(spent[d] + world_cost_OD[o, d], floor_D[d]), ceiling_D[d])
             broken = broken or _breaks(spent, upper_HD, lower_HD, step)
-            node = entry_next[entry_indptr[row] + j]
             step += 1
+            node = layer_indptr[step] + entry_next[entry_indptr[row] + j]
         while step < horizon and not broken:  # the episode ended early: later limits still apply
             broken = _breaks(spent, upper_HD, lower_HD, step)
             step += 1

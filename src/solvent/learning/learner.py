@@ -140,7 +140,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         self.counts = Counts.of(self.graph, pool=self.settings.pool)
-        self.row_PN = np.zeros((3, self.graph.mdp.n_nodes), np.int64)
+        self.row_PN = np.zeros((3, self.graph.n_nodes), np.int64)
         self.rng = np.random.SeedSequence(self.settings.seed).generate_state(1, np.uint64).astype(np.uint64)
 
     def run(
@@ -238,7 +238,7 @@ class Learner:
         return progress
 
     def _progress(self, bounds: Bounds) -> LearnProgress:
-        upper, gap, n_nodes = bounds.upper, bounds.gap, self.graph.mdp.n_nodes - 1
+        upper, gap, n_nodes = bounds.upper, bounds.gap, self.graph.n_nodes - 1
         return LearnProgress(self.episodes, gap, upper - gap, upper, self.violations, n_nodes)
 
     def _bounds(self, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64]) -> Bounds:
@@ -252,11 +252,11 @@ class Learner:
         graph, settings, known = self.graph, self.settings, self.learned_support is None
         horizon, (low, high) = graph.problem.model.horizon, settings.reward_range
         if settings.bonus == "theory":
-            return TheoryPlanner(graph, TheoryBonus(settings.delta, horizon, graph.mdp.n_rows))
+            return TheoryPlanner(graph, TheoryBonus(settings.delta, horizon, graph.n_rows))
         width = high - low if settings.random_rewards else 0.0
         bonus = Bonus(settings.delta, len(self.counts.count_K), known, width)
         caps = value_ranges(settings.reward_range, settings.return_range, horizon, drawn=self.drawn)
-        first = int(self.counts.row_key[0]) if self.drawn and graph.mdp.n_rows else -1  # nodes begin with the first one
+        first = int(self.counts.row_key[0]) if self.drawn and graph.n_rows else -1  # nodes begin with the first one
         ranges = Ranges(*caps, low, high, known, settings.random_rewards, self.rewards_by_row, first)
         return ConfidencePlanner(graph, bonus, ranges, settings.bonus_scale)
 
@@ -301,7 +301,7 @@ class Learner:
     def _is_worthwhile(self, since: int, rows_per_step: int) -> bool:
         """Return whether the steps played since an episode are enough for work on all rows."""
         steps = (self.episodes - since) * self.graph.problem.model.horizon
-        return steps * rows_per_step >= self.graph.mdp.n_rows
+        return steps * rows_per_step >= self.graph.n_rows
 
     @property
     def _has_pending(self) -> bool:
@@ -337,7 +337,7 @@ class Learner:
         support.forget_pending()
         for each in taken:
             self.counts.add(each.row, support.place(each), each.reward)
-        self.row_PN = np.zeros((3, self.graph.mdp.n_nodes), np.int64)
+        self.row_PN = np.zeros((3, self.graph.n_nodes), np.int64)
         self.built = self.episodes
 
     def _result(self, *, closed: bool, stopped: str, limited: bool) -> LearnResult:

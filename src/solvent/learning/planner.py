@@ -74,8 +74,8 @@ class ConfidencePlanner:
 
     def __init__(self, graph: SafeGraph, bonus: Bonus, ranges: Ranges, scale: float) -> None:
         self.graph, self._bonus, self._ranges, self._scale = graph, bonus, ranges, scale
-        self._value_N = np.empty(graph.mdp.n_nodes)
-        self._careful_N = np.zeros(graph.mdp.n_nodes, np.int64)
+        self._value_N = np.empty(graph.n_nodes)
+        self._careful_N = np.zeros(graph.n_nodes, np.int64)
 
     def plan(
         self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64], *, careful: bool
@@ -113,7 +113,7 @@ class TheoryPlanner:
 
     def __init__(self, graph: SafeGraph, bonus: TheoryBonus) -> None:
         self.graph, self._bonus = graph, bonus
-        self._values = NodeValues(*np.empty((3, graph.mdp.n_nodes)))
+        self._values = NodeValues(*np.empty((3, graph.n_nodes)))
 
     def plan(
         self, counts: Counts, epsilon: float, rng: NDArray[np.uint64], out_row_PN: NDArray[np.int64], *, careful: bool

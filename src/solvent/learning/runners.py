@@ -225,7 +225,7 @@ class ModelRunner:
                 judged = slice(step, _last_judged(world, step, o))
                 broken |= ((after > true.upper_HD[judged]) | (after < true.lower_HD[judged])).any()
                 violations += bool(broken)
-            model_row = int(graph.row_model[row])
+            model_row = int(graph.layers.row[row])
             reward = float(world.row_reward[model_row])
             returns[-1] += reward
             new = (NewOutcome(model_row, int(world.next_state[o]), self._counted(o), reward),)
@@ -572,24 +572,30 @@ class EnvironmentRunner:
         that stands for the worst case (`LearnedSupport.stand_in`), in which at least as much was spent, until it is at
         a node of the graph again.
         """
-        mdp, model, horizon = graph.mdp, graph.problem.model, graph.problem.model.horizon
-        row_indptr, entry_indptr, entry_next = mdp.row_indptr, graph.entry_indptr, graph.entry_next
+        layers, model, horizon = graph.layers, graph.problem.model, graph.problem.model.horizon
+        layer_indptr, shift_H, row_indptr = layers.layer_indptr, layers.shift_H, layers.row_indptr
+        entry_indptr, entry_next = layers.entry_indptr, layers.entry_next
         support = self._support if isinstance(self._support, LearnedSupport) else None
         account, moves = self._account, self._moves
         assert account is not None
         account.begin()
-        node, step, over = mdp.start, 0, False
+        node, step, over = 0, 0, False
         due = broke = False
         earned, new = 0.0, list[NewOutcome]()
         outside: int | None = None  # the state, if the node only stands for it
         total: list[int] | None = [0] * len(graph.problem.limits.resources)  # what was spent in ticks, if it is known
         self._world.reset(number)
-        while step < horizon and not over and row_indptr.item(node) < row_indptr.item(node + 1):
+        while step < horizon and not over:
+            stored = node - shift_H.item(step)
+            if row_indptr.item(stored) == row_indptr.item(stored + 1):
+                break
             row = row_N.item(node)
-            model_row = graph.row_model.item(row)
+            model_row = layers.row.item(row)
             if outside is not None:
                 assert support is not None
-                row, model_row = self._choose_outside(graph, counts, node, support.rows(step, outside))
+                row, model_row = self._choose_outside(
+                    graph, counts, graph.rows(step, node), support.rows(step, outside)
+                )
             seen = self._world.step(model.actions[model.row_action.item(model_row)])
             reward, costs = seen.reward, seen.costs
             if seen.truncated and not seen.terminated and step + 1 < horizon:
@@ -620,14 +626,14 @@ class EnvironmentRunner:
             step += 1
             total = None if total is None or move.ticks is None else list(map(add, total, move.ticks))
             if j is not None and outside is None:
-                node = entry_next.item(entry_indptr.item(row) + j)
+                node = layer_indptr.item(step) + entry_next.item(entry_indptr.item(row) + j)
                 self._check_end(graph, node, step, after, over=over)
             elif step < horizon and not over:
                 assert support is not None
                 found = None if total is None else graph.find(step, after, tuple(total))
                 outside = after if found is None else None
-                stand_in = entry_indptr.item(row) + support.stand_in(after)
-                node = entry_next.item(stand_in) if found is None else found
+                stand_in = entry_next.item(entry_indptr.item(row) + support.stand_in(after))
+                node = layer_indptr.item(step) + stand_in if found is None else found
         self._check_return(earned, number)
         broke = broke or account.breaks_later(step)
         return _Episode(earned, account.spent, broke, due, new)
@@ -653,13 +659,13 @@ class EnvironmentRunner:
             self._moves[row, seen.observation, end, id(seen.costs)] = move
         return move
 
-    def _choose_outside(self, graph: SafeGraph, counts: Counts, node: int, rows: range) -> tuple[int, int]:
+    def _choose_outside(self, graph: SafeGraph, counts: Counts, offered: range, rows: range) -> tuple[int, int]:
         """Return a row of a node that stands for a state, and a row of the state that costs no more, tried least."""
-        support, mdp, count_K = self._support, graph.mdp, counts.count_K
+        support, count_K = self._support, counts.count_K
         assert isinstance(support, LearnedSupport)
         least: tuple[int, int, int] | None = None
-        for row in range(int(mdp.row_indptr[node]), int(mdp.row_indptr[node + 1])):
-            stand_in = int(graph.row_model[row])
+        for row in offered:
+            stand_in = graph.layers.row.item(row)
             covered = self._covered.get((stand_in, rows.start))
             if covered is None:
                 covered = self._covered[stand_in, rows.start] = support.covered(stand_in, rows)

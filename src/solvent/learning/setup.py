@@ -188,7 +188,7 @@ class LearnSetup:
         problem = self._problem(model, limits)
         runner = ModelRunner(problem, known=known)
         if known:
-            graph = SafeGraph.of(problem, monitor)
+            graph = SafeGraph.of(problem, monitor, share=settings.pool)
             return Learner(settings, model, graph, runner, rewards_by_row=True, drawn=drawn)
         refuse_lower_limits(limits)
         learned = LearnedSupport(
@@ -248,7 +248,8 @@ class LearnSetup:
             raise ModelError("support, actions", f"those of the environment, {first} to {last}", quote(foreign[0]))
         problem = self._problem(model, limits, drawn=drawn)
         runner = self._environment_runner(world, problem.model)
-        return Learner(self.settings, model, SafeGraph.of(problem, monitor), runner, drawn=drawn)
+        graph = SafeGraph.of(problem, monitor, share=self.settings.pool)
+        return Learner(self.settings, model, graph, runner, drawn=drawn)
 
     def _limits(self, horizon: int) -> tuple[tuple[str, ...], Limits]:
         """Return the resources of the support, and the limits."""

@@ -226,6 +226,9 @@ class LearnedSupport:
             offered = np.tile([len(each) for each in actions], n_tables)
             self.row_action = np.tile(np.array([a for each in actions for a in each], np.int32), n_tables)
             self.bounds = self._bounds_by_row(worst_case) * n_tables
+        #: Equal costs are the same tuple, so that they can be told apart by identity, which is faster.
+        self._kept: dict[tuple[Fraction, ...], tuple[Fraction, ...]] = {}
+        self.bounds = [None if bound is None else self._kept.setdefault(bound, bound) for bound in self.bounds]
         self.row_indptr = _indptr(offered.ravel())
         self.unexplored, self.over = len(self.states), len(self.states) + 1
         stand_ins = range(self.over + 1, len(self.states) + len(self.added))
@@ -276,7 +279,7 @@ class LearnedSupport:
         """Add an outcome to a row; return whether it is new."""
         known = (next_state, costs) in self.outcomes[row]
         if not known:
-            self.outcomes[row].append((next_state, costs))
+            self.outcomes[row].append((next_state, self._kept.setdefault(costs, costs)))
         return not known
 
     @property
@@ -310,8 +313,12 @@ class LearnedSupport:
         ]
         sizes = np.array([len(row) for row in rows])
         flat = [outcome for row in rows for outcome in row]
+        distinct = {id(costs): costs for _, costs in flat}
+        place = {identity: i for i, identity in enumerate(distinct)}
+        index = np.array([place[id(costs)] for _, costs in flat], np.int64)
         columns = tuple(
-            exact_column([costs[d] for _, costs in flat], steps=self.horizon) for d in range(len(self.limits.resources))
+            exact_column([costs[d] for costs in distinct.values()], steps=self.horizon).take(index)
+            for d in range(len(self.limits.resources))
         )
         return CMDP(
             horizon=self.horizon,
@@ -334,8 +341,11 @@ class LearnedSupport:
         """Return a cost for actions never tried that is low enough to keep every limit."""
         zero, found = Fraction(0), []
         for d, side in enumerate(self.limits.upper):
+            if _never_tightens(side):
+                found.append(zero)
+                continue
             highest = max([zero, *(costs[d] for outcomes in self.outcomes for _, costs in outcomes)])
-            found.append(zero if _never_tightens(side) else -self.horizon * highest - self.limits.largest(d))
+            found.append(-self.horizon * highest - self.limits.largest(d))
         return tuple(found)
 
     def problem(self) -> Problem:

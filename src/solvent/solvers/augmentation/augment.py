@@ -20,14 +20,13 @@ from solvent.model.budget import BudgetLike, Limits, SpentLike, resolve
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.lattice import Lattice
-from solvent.solvers.arrays import read_only
 from solvent.solvers.augmentation import kernels as augment_kernels
-from solvent.solvers.augmentation.arrays import NextNodes, NodeArrays, RowArrays
+from solvent.solvers.augmentation.arrays import NextNodes, NodeArrays
 from solvent.solvers.augmentation.mdp import AugmentedMDP
+from solvent.solvers.augmentation.rows import Rows, judge, may_end, next_nodes, the_end
 from solvent.solvers.bounds.bounds import bounds_of
 from solvent.solvers.reduction import kernels
 from solvent.solvers.reduction.forward import forward
-from solvent.solvers.reduction.layers import NodeLayer
 from solvent.solvers.reduction.steps import StepArrays
 
 
@@ -120,43 +119,13 @@ def expand(
     LimitReached
         If time or memory runs out.
     """
-    return _expand(model, limits, lattice, monitor, stationary=stationary, prune=prune)[0]
-
-
-def expand_by_outcome(
-    model: CMDP, limits: Limits, lattice: Lattice, monitor: ResourceMonitor
-) -> tuple[AugmentedMDP, NDArray[np.int32]]:
-    """Return the pruned MDP, whose transition j of a row is outcome j of the model's row, and the model's rows.
-
-    Transitions of a row that lead to the same node are not merged, so `transitions` is not in canonical format.
-
-    Raises
-    ------
-    LimitReached
-        If time or memory runs out.
-    """
-    mdp, parts = _expand(model, limits, lattice, monitor, stationary=False, prune=True, merge=False)
-    return mdp, parts.row
-
-
-def _expand(
-    model: CMDP,
-    limits: Limits,
-    lattice: Lattice,
-    monitor: ResourceMonitor,
-    *,
-    stationary: bool,
-    prune: bool,
-    merge: bool = True,
-) -> tuple[AugmentedMDP, _Parts]:
     with held_back():
         steps = StepArrays(model, lattice, bounds_of(model, lattice, monitor, prune=prune), monitor)
-        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune, merge=merge)
+        parts = _stationary(steps, monitor) if stationary else _expanded(steps, monitor, prune=prune)
     shape = (len(parts.row), len(parts.state))
     transitions = sparse.csr_array((parts.probability, parts.next_node, parts.entry_indptr), shape=shape)
-    if merge:
-        transitions.sort_indices()
-    mdp = AugmentedMDP(
+    transitions.sort_indices()
+    return AugmentedMDP(
         model=model,
         limits=limits,
         stationary=stationary,
@@ -176,7 +145,6 @@ def _expand(
         settled_low=steps.bounds.settled_low[:-1] if prune else None,
         settled_high=steps.bounds.settled_high[:-1] if prune else None,
     )
-    return mdp, parts
 
 
 def _rewards(model: CMDP, parts: _Parts) -> NDArray[np.float64]:
@@ -249,89 +217,7 @@ class _Parts:
     feasible: bool
 
 
-def _end(steps: StepArrays) -> NextNodes:
-    """Return the end, the only node after the last step."""
-    return NextNodes(steps.index(steps.model.horizon), np.ones(1, bool), _may_end(steps.model))
-
-
-def _may_end(model: CMDP) -> NDArray[np.bool_]:
-    """Return whether an episode may end in each state."""
-    return read_only(np.ones(model.n_states, bool) if model.may_end is None else model.may_end)
-
-
-def _next_nodes(steps: StepArrays, h: int, layer: NodeLayer, alive: NDArray[np.bool_]) -> NextNodes:
-    """Return the nodes of step h with a lookup table, and which can be continued from."""
-    return NextNodes(steps.index(h, layer), alive, _may_end(steps.model))
-
-
-class _Rows:
-    """Rows as they are written, with space for a known number of rows and for one that is tried and not kept."""
-
-    def __init__(self, model: CMDP, n_rows: int, n_entries: int, n_nodes: int, monitor: ResourceMonitor) -> None:
-        n_entries += model.most_outcomes
-        index = np.int32 if max(n_entries, n_nodes) < np.iinfo(np.int32).max else np.int64
-        width = np.dtype(index).itemsize
-        # actions and rewards are taken from the model once all rows are written
-        monitor.reserve(n_rows * (16 + width) + n_entries * (8 + width), "the rows of the augmented MDP")
-        self.row, self.indptr = np.empty(n_rows, np.int32), np.zeros(n_rows + 1, index)
-        self.next, self.probability = np.empty(n_entries, index), np.empty(n_entries)
-        self.written = np.zeros(2, np.int64)
-        self.counts: list[NDArray[np.int64]] = []
-
-    def add(
-        self,
-        steps: StepArrays,
-        h: int,
-        nodes: NodeArrays,
-        wanted: NDArray[np.bool_],
-        after: NextNodes,
-        *,
-        keep_all: bool,
-        merge: bool = True,
-    ) -> NDArray[np.bool_]:
-        """Append the rows of the wanted nodes of a layer; return which nodes of the next layer they lead to."""
-        count, reached = np.empty(len(wanted), np.int64), np.zeros(len(after.alive), bool)
-        augment_kernels.emit(
-            nodes, wanted, steps.arrays, steps.costs, steps.at(h), after, keep_all, merge,
-            RowArrays(count, self.row, self.indptr, self.next, self.probability, self.written), reached,
-            steps.monitor.halt,
-        )  # fmt: skip
-        steps.monitor.check_time()
-        self.counts.append(count[wanted])
-        return reached
-
-    def parts(self) -> dict[str, Any]:
-        """Return the arrays of `_Parts` about rows, cut to what was written."""
-        n_rows, n_entries = self.written.tolist()
-        for array, size in (
-            (self.row, n_rows),
-            (self.indptr, n_rows + 1),
-            (self.next, n_entries),
-            (self.probability, n_entries),
-        ):
-            array.resize(size, refcheck=False)
-        return {
-            "row_indptr": np.concatenate([[0], np.cumsum(np.concatenate(self.counts))]).astype(np.int64),
-            "row": self.row,
-            "entry_indptr": self.indptr,
-            "next_node": self.next,
-            "probability": self.probability,
-        }
-
-
-def _judge(
-    steps: StepArrays, h: int, nodes: NodeArrays, after: NextNodes, *, keep_all: bool, merge: bool = True
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], int, int]:
-    """Return which nodes can be continued from, which have no safe row, and the numbers of rows and of entries."""
-    alive, stuck = np.empty(len(nodes.state), bool), np.empty(len(nodes.state), bool)
-    n_rows, n_entries = augment_kernels.judge(
-        nodes, steps.arrays, steps.costs, steps.at(h), after, keep_all, merge, alive, stuck, steps.monitor.halt
-    )
-    steps.monitor.check_time()
-    return alive, stuck, n_rows, n_entries
-
-
-def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool, merge: bool) -> _Parts:
+def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool) -> _Parts:
     """Return the time-expanded form; with `prune`, without anything that leads to a dead end."""
     horizon, n_resources = steps.model.horizon, len(steps.lattice.resources)
     layers = forward(steps, monitor)
@@ -341,24 +227,24 @@ def _expanded(steps: StepArrays, monitor: ResourceMonitor, *, prune: bool, merge
     monitor.reserve(total * (22 + 8 * n_resources) + table_bytes, "the nodes of the augmented MDP")
     alive, stuck = [np.empty(0, bool)] * horizon, [np.empty(0, bool)] * horizon
     n_rows = n_entries = 0
-    after = _end(steps)
+    after = the_end(steps)
     for h in range(horizon - 1, -1, -1):
         monitor.check_time()
         layer = layers[h]
         nodes = NodeArrays(layer.state, layer.spent)
-        alive[h], stuck[h], *sizes = _judge(steps, h, nodes, after, keep_all=not prune, merge=merge)
+        alive[h], stuck[h], *sizes = judge(steps, h, nodes, after, keep_all=not prune)
         n_rows, n_entries = n_rows + sizes[0], n_entries + sizes[1]
-        after = _next_nodes(steps, h, layer, alive[h])
+        after = next_nodes(steps, h, layer, alive[h])
 
-    rows = _Rows(steps.model, n_rows, n_entries, total, monitor)
+    rows = Rows(steps.model, n_rows, n_entries, total, monitor)
     wanted, dead_ends, layer_indptr = np.ones(len(layers[0]), bool), [], np.zeros(horizon + 2, np.int64)
     states, spents = [], []
     for h in range(horizon):
         monitor.check_time()
         last = h == horizon - 1
-        after = _end(steps) if last else _next_nodes(steps, h + 1, layers[h + 1], alive[h + 1])
+        after = the_end(steps) if last else next_nodes(steps, h + 1, layers[h + 1], alive[h + 1])
         nodes, begin = NodeArrays(layers[h].state, layers[h].spent), int(rows.written[1])
-        reached = rows.add(steps, h, nodes, wanted, after, keep_all=not prune, merge=merge)
+        reached = rows.add(steps, h, nodes, wanted, after, keep_all=not prune)
         dead_ends.append(layer_indptr[h] + np.flatnonzero((~alive[h] if prune else stuck[h])[wanted]))
         states.append(nodes.state[wanted])
         spents.append(nodes.spent_ND[wanted])
@@ -384,8 +270,8 @@ def _stationary(steps: StepArrays, monitor: ResourceMonitor) -> _Parts:
     every, n_inner = _explore(steps, monitor)
     n_nodes, nodes = len(every.alive), NodeArrays(every.nodes.state[:n_inner], every.nodes.spent_ND[:n_inner])
     monitor.reserve(20 * n_nodes, "the nodes of the augmented MDP")
-    _, stuck, n_rows, n_entries = _judge(steps, 0, nodes, every, keep_all=True)
-    rows = _Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
+    _, stuck, n_rows, n_entries = judge(steps, 0, nodes, every, keep_all=True)
+    rows = Rows(steps.model, n_rows, n_entries, n_nodes, monitor)
     rows.add(steps, 0, nodes, np.ones(n_inner, bool), every, keep_all=True)
     rows.counts.append(np.zeros(n_nodes - n_inner, np.int64))
     parts, dead_ends = rows.parts(), np.flatnonzero(stuck)
@@ -428,7 +314,7 @@ def _explore(steps: StepArrays, monitor: ResourceMonitor) -> tuple[NextNodes, in
         if count == n_inner:
             break
     found = nodes._replace(state=nodes.state[:count].copy(), spent_ND=nodes.spent_ND[:count].copy())
-    return NextNodes(found, np.ones(count, bool), _may_end(m)), n_inner
+    return NextNodes(found, np.ones(count, bool), may_end(m)), n_inner
 
 
 def _is_feasible(

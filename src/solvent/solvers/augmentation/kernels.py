@@ -24,6 +24,52 @@ def ends_well(model, row, may_end_S):
     return good
 
 
+@jit(inner=True)
+def _same_within(low, high, other_low, other_high, least, most):
+    """Return whether two intervals contain the same amounts from `least` to `most`; False may be wrong, True is not."""
+    same = min(max(low, least), most + 1) == min(max(other_low, least), most + 1)
+    return same and min(max(high, least - 1), most) == min(max(other_high, least - 1), most)
+
+
+@jit
+def repeats(h, bounds, limits, least_D, most_D):
+    """Return whether steps h - 1 and h, neither of them the last, treat all amounts of a range alike.
+
+    If so, the same rows are safe at the same amounts, the same amounts are settled after them, and the same amounts are
+    safe where an episode has ended. Both steps have the same rows.
+
+    Parameters
+    ----------
+    h : int
+    bounds : Bounds
+    limits : LimitArrays
+    least_D, most_D : ndarray of int64, shape (D,)
+        The amounts before and after the steps, as far as they are not settled; `least_D` is greater where all are.
+    """
+    safe_low, safe_high = bounds.safe_low, bounds.safe_high
+    settled_low, settled_high = bounds.settled_low, bounds.settled_high
+    upper_HD, lower_HD = limits.upper_HD, limits.lower_HD
+    for d in range(least_D.shape[0]):
+        least, most = least_D[d], most_D[d]
+        if least > most:
+            continue
+        for s in range(safe_low.shape[1]):
+            same = _same_within(
+                safe_low[h - 1, s, d], safe_high[h - 1, s, d], safe_low[h, s, d], safe_high[h, s, d], least, most
+            )
+            same &= _same_within(
+                max(lower_HD[h - 1, d], safe_low[h, s, d]), min(upper_HD[h - 1, d], safe_high[h, s, d]),
+                max(lower_HD[h, d], safe_low[h + 1, s, d]), min(upper_HD[h, d], safe_high[h + 1, s, d]), least, most,
+            )  # fmt: skip
+            same &= _same_within(
+                settled_low[h, s, d], settled_high[h, s, d], settled_low[h + 1, s, d], settled_high[h + 1, s, d],
+                least, most,
+            )  # fmt: skip
+            if not same:
+                return False
+    return True
+
+
 @jit
 def judge(nodes, model, costs, bounds, after, keep_all, merge, out_alive, out_stuck, halt):
     """Write which nodes of a layer can be continued from (alive), and which have no safe row at all (stuck).
