@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over tests and modules, which it would visit again and again."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # most of what tests make is freed without it
     gc.enable()
 
 

@@ -7,14 +7,14 @@ so that `make test-slow` runs them although they are not slow.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
 #: By default, tests draw one of this many problems, but not fewer than `LEAST`.
-SHARE, LEAST = 5, 4
+SHARE, LEAST = 8, 4
 #: Whether to draw all problems; set by `conftest.py` before tests are imported.
 everything = False
 
@@ -36,7 +36,22 @@ def draws(count: int, **options: Any) -> settings:
 
 def seeds(count: int) -> list[Any]:
     """Return seeds for `pytest.mark.parametrize`, of which all but a share are marked slow."""
-    return [seed if seed < few(count) else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+    return first(few(count), range(count))
+
+
+def first(count: int, values: Iterable[Any]) -> list[Any]:
+    """Return values for `pytest.mark.parametrize`, of which all but the first are marked slow.
+
+    Parameters
+    ----------
+    count : int
+        Number of values that are not marked.
+    values : iterable
+        Values of one parameter, or tuples of values of several parameters.
+    """
+    found = list(values)
+    rest = [value if isinstance(value, tuple) else (value,) for value in found[count:]]
+    return [*found[:count], *(pytest.param(*value, marks=pytest.mark.slow) for value in rest)]
 
 
 def draws_a_share(function: Callable[..., object]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import effort
 import solvent
 import solvent.plot
 from accounts import BREACH, FEATURES, Case, encode, random_case
@@ -249,7 +250,7 @@ def cases(feature: str) -> list[Case]:
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_honored_or_refused(entry: str, feature: str) -> None:
     text = REFUSED.get((entry, feature))
-    for case in cases(feature):
+    for case in cases(feature) if effort.everything else cases(feature)[:2]:
         if text is None:
             ENTRIES[entry](case)
         else:

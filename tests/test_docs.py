@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import solvent
+from effort import first
 from solvent.formats.files import parse_model
 from solvent.solvers import registry
 from solvent.solvers.transforms.approximation import APPROXIMATIONS
@@ -31,8 +32,16 @@ REFERENCE = "\n".join(page.read_text() for page in sorted((DOCS / "reference").g
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
-@each_page
-def test_code_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+#: Pages whose code takes seconds, and is like that of tests/report, tests/learning and tests/baselines.
+LONG = ("docs/report.md", "docs/learning.md", "docs/baselines.md")
+
+
+@pytest.mark.parametrize(
+    "name",
+    first(len(PAGES) - len(LONG), sorted((page.relative_to(ROOT).as_posix() for page in PAGES), key=LONG.__contains__)),
+)
+def test_code_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / name
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")

@@ -26,6 +26,15 @@ def test_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert effort.some(1000) == effort.draws(1000).max_examples == 1000
 
 
+def test_all_but_the_first_values_are_slow() -> None:
+    for values in ("abc", [("a", 1), ("b", 2), ("c", 3)]):
+        found = effort.first(1, values)
+        assert found[0] == values[0]
+        assert [param.values for param in found[1:]] == [tuple(value) for value in values[1:]]
+        assert all([mark.name for mark in param.marks] == ["slow"] for param in found[1:])
+    assert effort.first(5, range(3)) == [0, 1, 2]
+
+
 def test_tests_that_draw_a_share_are_recognized() -> None:
     @given(st.integers())
     def by_hypothesis(number: int) -> None:

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,14 @@ def imported_packages(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple
                 yield node.lineno, parts[1] if len(parts) > 1 else ""
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def wrong_imports(source: str, place: str, package: tuple[str, ...] = ("solvent",)) -> list[str]:
     found = []
-    for line, other in imported_packages(ast.parse(source), package):
+    for line, other in imported_packages(parsed(source), package):
         if other == place or (other == "__version__" and place != "errors"):
             continue
         if other not in RANK or RANK[other] >= RANK[place]:
@@ -177,7 +183,7 @@ def imported_modules(tree: ast.AST, module: str, modules: frozenset[str]) -> set
 
 def import_graph(sources: dict[str, str]) -> dict[str, set[str]]:
     modules = frozenset(sources)
-    graph = {module: imported_modules(ast.parse(source), module, modules) for module, source in sources.items()}
+    graph = {module: imported_modules(parsed(source), module, modules) for module, source in sources.items()}
     return {module: {each for each in found if (module, each) not in CONVENIENCE} for module, found in graph.items()}
 
 

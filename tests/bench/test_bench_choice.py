@@ -51,6 +51,7 @@ def test_methods_must_agree(monkeypatch):
         choice.measure(Entry("fuel grid", instances.fuel_grid(4)), 0.0)
 
 
+@pytest.mark.slow
 def test_names_of_the_catalog_are_unique():
     names = [entry.name for entry in choice.catalog()]
     assert len(names) == len(set(names)) > 100

@@ -8,6 +8,7 @@ import pytest
 from shell import EXAMPLES, run
 
 import solvent
+from effort import first
 
 METHODS = ["exact", "expectation", "chance", "smaller expectation", "smaller chance", "knapsack", "unconstrained"]
 KEYS = {
@@ -16,16 +17,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "covering",
-        "dose",
-        "drone",
-        pytest.param("cash-line", marks=pytest.mark.slow),
-        pytest.param("delivery-van", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", first(1, ["covering", "dose", "drone", "cash-line", "delivery-van"]))
 def test_examples(name: str, folder: Path) -> None:
     done = run(f"solvent compare {name}.yaml --json")
     assert done.code == 0

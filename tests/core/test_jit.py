@@ -236,6 +236,7 @@ print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - monitor.began)
     assert probe(code, CLOCK) == "True"
 
 
+@pytest.mark.slow
 def test_waiting_for_another_thread_to_compile_does_not_count(probe):
     code = """
 import threading
@@ -261,6 +262,7 @@ print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - monitor.began)
     assert probe(code, CLOCK) == "True"
 
 
+@pytest.mark.slow
 def test_the_collector_runs_again_after_compilation(probe):
     code = """
 import gc

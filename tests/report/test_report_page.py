@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pages import EVIL, Page, hostile, trips
 
 import solvent
-from solvent.report import curves
+from solvent.report import curves, gather
 from solvent.report import page as page_module
 from solvent.report.bundle import chart_script
 from solvent.report.markup import to_json
@@ -31,6 +31,18 @@ def _short_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Do not bundle the charting library, which takes seconds, except for tests of it."""
     if "with_library" not in request.fixturenames:
         monkeypatch.setattr(page_module, "chart_script", lambda: "/* library */")
+
+
+@pytest.fixture(autouse=True)
+def _few_methods(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with methods that take no search, except for tests of the comparison."""
+    if "all_methods" not in request.fixturenames:
+        monkeypatch.setattr(gather, "METHODS", ("exact", "expectation", "unconstrained"))
+
+
+@pytest.fixture
+def all_methods() -> None:
+    """Marks a test that compares with all methods."""
 
 
 @pytest.fixture
@@ -191,7 +203,7 @@ def test_spending_is_the_exact_worst_case(tmp_path: Path) -> None:
     assert [row["q50"] for row in rows[1:]] == runs.quantile("fuel", 0.5).tolist()
 
 
-def test_other_methods_are_compared(tmp_path: Path) -> None:
+def test_other_methods_are_compared(all_methods: None, tmp_path: Path) -> None:
     model = solvent.instances.markov_gap(prize=10)
     page = report(solvent.solve(model), tmp_path)
     found = solvent.compare(model, methods=["expectation", "unconstrained"])
@@ -567,7 +579,7 @@ def test_every_control_has_a_label(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_the_charts_are_valid(tmp_path: Path) -> None:
+def test_the_charts_are_valid(all_methods: None, tmp_path: Path) -> None:
     import vl_convert
 
     specs = report(solvent.solve(solvent.instances.fuel_grid(3)), tmp_path, time_limit=5).data["specs"]

@@ -225,7 +225,7 @@ def go_on(layout, path: Path, n_parts: int, saves: int | None):
 def test_a_checkpoint_goes_on_with_other_parts(tmp_path: Path):
     """In memory, or in any number of parts, at every start."""
     used = set()
-    for seed in range(some(60)):
+    for seed in range(some(96)):
         rng = Random(seed)
         model, budget = random_model(45_000 + seed, 1 + seed % 3, features=True)
         layout = layout_of(model, budget)

@@ -142,6 +142,7 @@ def test_nodes_are_enough(tiny):
     assert solve(tiny.model, tiny.budget).value == close(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problems", [strategies.problems(), strategies.one_sided_problems()])
 def test_random_problems_are_often_feasible_and_often_not(problems):
     found = []

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Annotated
 
 import typer
+import typer.main
 
 from solvent._version import __version__
 from solvent.cli import (
@@ -174,13 +177,19 @@ add_command(
 add_command(app, warmup.warmup, "solvent warmup", "solvent warmup --json")
 
 
+@cache
+def _parser() -> Callable[..., object]:
+    """Return the parser of all commands, which takes longer to build than many commands take to run."""
+    return typer.main.get_command(app)
+
+
 def run(given: list[str]) -> int:
     """Run the command line with these arguments (without the program name) and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a replaced stream keeps its own encoding
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        code = app(args=given, prog_name="solvent", standalone_mode=False)
+        code = _parser()(args=given, prog_name="solvent", standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
         return _output_failed(error, given)
