@@ -11,6 +11,7 @@ import pytest
 
 import solvent
 from solvent.errors import ModelError
+from solvent.formats import storm
 from solvent.formats.transition_systems import identifiers, number_text, rational_chances, transition_system
 from solvent.model import instances
 from tests.effort import seeds
