@@ -282,4 +282,8 @@ def test_wrappers_inside_that_change_actions() -> None:
         ParallelBudgetWrapper(Turned(Shared()), 30, by_cell)
     with pytest.raises(ModelError, match=r"AECBudgetWrapper: .*found Turned, which overrides step or reset"):
         AECBudgetWrapper(parallel_to_aec(Turned(Shared())), 30, by_cell)
+    patched = BaseParallelWrapper(Shared())
+    patched.step = lambda actions: patched.env.step({"a": 1})  # type: ignore[method-assign]
+    with pytest.raises(ModelError, match="found BaseParallelWrapper, which overrides step or reset"):
+        ParallelBudgetWrapper(patched, 30, by_cell)
     ParallelBudgetWrapper(Looked(BaseParallelWrapper(Shared())), 30, by_cell)

@@ -188,9 +188,10 @@ def _never_empty(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def _check_inside(env: Any, where: str) -> None:
     """Raise a `ModelError` if a wrapper inside may change or repeat actions; those of PettingZoo itself do not."""
     while (inner := _inside(env)) is not None:
-        owners = (next(cls for cls in type(env).__mro__ if name in vars(cls)) for name in ("step", "reset"))
-        for owner in owners:
-            if not owner.__module__.startswith("pettingzoo.utils.") and vars(owner).get("passes_actions") is not True:
+        for method in ("step", "reset"):
+            owner = next(cls for cls in type(env).__mro__ if method in vars(cls))
+            known = owner.__module__.startswith("pettingzoo.utils.") or vars(owner).get("passes_actions") is True
+            if method in vars(env) or not known:
                 name = type(env).__name__
                 hint = f"put {name} around {where}, or set passes_actions = True in the class {name} if that is true"
                 expected = "wrappers inside that pass each action on once and unchanged"
