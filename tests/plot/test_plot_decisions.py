@@ -16,7 +16,8 @@ from catalog import crowd, ridge, shrinking
 from solvent import Budget, ModelError, PolicyError, instances, plot
 from solvent.model.budget import resolve
 from solvent.model.lattice import Lattice
-from solvent.plot.action_colors import MOST_LISTED, N_STYLES, ActionScale, action_style
+from solvent.plot.action_colors import MOST_LISTED, ActionScale
+from solvent.plot.palette import N_STYLES, action_style
 from solvent.policy.table import AugmentedPolicy
 
 EXAMPLES = Path(solvent.examples.__file__).parent

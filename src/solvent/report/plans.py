@@ -13,7 +13,7 @@ from solvent.policy.remaining import RemainingBudget
 from solvent.policy.table import AugmentedPolicy
 from solvent.report.markup import shown
 from solvent.report.numbers import amount_text, as_float
-from solvent.report.reach import Ends, Reach, reachable_range
+from solvent.report.reach import Boxes, Reach, reachable_range
 
 #: Rows of one plan, and of all plans on a page.
 MOST_ROWS, MOST_ROWS_OF_ALL = 4_000, 40_000
@@ -106,16 +106,18 @@ def plan_of(policy: AugmentedPolicy, names: Names, reach: Reach, *, along: str |
     """
     chosen: list[str | None] = list(policy.resources) if along not in policy.resources else [along]
     tables: list[dict[str, Any]] = []
-    notes, ends = [], reach.ends(policy)
+    notes: list[str] = []
+    boxes: Boxes | None = None
     for resource in chosen or [None]:
         rows, note = _rows(policy, resource)
         notes.append(note)
+        boxes = reach.boxes(policy, rows) if boxes is None else boxes
         tables.append(
             {
                 "along": -1 if resource is None else policy.resources.index(resource),
                 "resources": [shown(name) for name in policy.resources],
                 "units": [as_float(unit) for unit in policy.units],
-                "rows": [_row(row, policy, names, ends) for row in rows],
+                "rows": [_row(row, policy, names, boxes) for row in rows],
             }
         )
     count = sum(len(each["rows"]) for each in tables)
@@ -141,10 +143,10 @@ def _nodes_of(policy: AugmentedPolicy, step: int) -> int:
     return last - first
 
 
-def _row(row: PlanRow, policy: AugmentedPolicy, names: Names, ends: Ends | None) -> list[Any]:
+def _row(row: PlanRow, policy: AugmentedPolicy, names: Names, boxes: Boxes) -> list[Any]:
     amounts: list[int] = []
     for name in policy.resources:
-        low, high = reachable_range(row, name, policy, ends)
+        low, high = reachable_range(row, name, policy, boxes)
         amounts += [names.amount(low), names.amount(high)]
     action = next(iter(row.choices))
     return [row.step, names.state(row.state), names.action(action), *amounts, row.value_text]

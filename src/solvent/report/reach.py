@@ -1,15 +1,15 @@
-"""The most that can remain of a resource at a step, in a state: the amounts of rows of a plan end there.
+"""What can remain of a resource where a row of a plan applies: the amounts that the page shows end there.
 
-A policy decides for all amounts, also for more than can ever remain. With l_h(s) the least that any history can have
-spent before step h in state s, as the policy counts it,
-
-    l_0(s) = initial,   l_{h+1}(s') = min over outcomes (s, c, s') of min(max(l_h(s) + c, floor), ceiling),
-
-but at least the lower limit after step h; and likewise with the most for a resource that has lower limits only.
+A policy decides for all amounts, also for more than can ever remain. The histories of the policy are followed by boxes:
+for each step and state, the least and the most that can have been spent of each resource, as the policy counts it. The
+part of a box in which a row applies leads to the sums of its ends and the costs of the row's outcomes, after
+saturation and within the limits; the box of a state is the smallest one that contains all that leads there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -22,21 +22,21 @@ from solvent.policy.plan import PlanRow, Range
 from solvent.policy.remaining import RemainingBudget
 from solvent.policy.table import AugmentedPolicy
 
-#: Steps times outcomes of the largest model whose histories are followed.
-_MOST_WORK = 5_000_000
-#: Amounts of this size, in ticks, do not occur: a state that cannot be reached, or no floor or ceiling.
-_FAR = 2**61
+#: The largest number of ticks of a cost.
+_MOST_TICKS = 2**62
+#: The least and the most that can have been spent of each resource, by step and state (by position).
+Boxes = dict[tuple[int, int], list[tuple[Fraction, Fraction]]]
 
 
-class Ends(NamedTuple):
-    """The least and the most that can have been spent, in ticks, shape (H, S, D) each; or costs, shape (O, D)."""
+class _CostEnds(NamedTuple):
+    """Bounds on the cost of each outcome as a policy counts it, in ticks, shape (O, D) each."""
 
     least: NDArray[np.int64]
     most: NDArray[np.int64]
 
 
 class Reach:
-    """What can have been spent at each step, in each state of a model.
+    """What policies for a model can have spent.
 
     Parameters
     ----------
@@ -45,54 +45,78 @@ class Reach:
 
     def __init__(self, model: CMDP) -> None:
         self._model = model
-        self._known: dict[tuple[object, ...], Ends | None] = {}
+        self._costs: dict[tuple[object, ...], _CostEnds | None] = {}
 
-    def ends(self, policy: AugmentedPolicy) -> Ends | None:
-        """Return what any history can have spent as a policy counts it; None if that is not known."""
-        if not policy.resources or self._model.horizon * self._model.n_outcomes > _MOST_WORK:
-            return None
-        accounts = (policy.initial_D, policy.floor_D, policy.ceiling_D)
-        limits = policy.limits
-        key = (
-            policy.resources, policy.units, policy.counting, limits.lower, limits.upper,
-            *(each.tobytes() for each in accounts),
-        )  # fmt: skip
-        if key not in self._known:
-            self._known[key] = self._follow(policy)
-        return self._known[key]
-
-    def _follow(self, policy: AugmentedPolicy) -> Ends | None:
-        model = self._model
-        costs = _cost_ends(policy, model)
-        if costs is None or max(float(np.abs(cost_OD).max(initial=0)) for cost_OD in costs) * model.horizon >= _FAR / 2:
-            return None
-        shape = model.horizon, model.n_states, len(policy.resources)
-        least, most = np.full(shape, _FAR), np.full(shape, -_FAR)
-        least[0, model.start_states] = most[0, model.start_states] = policy.initial_D
-        row_O = np.repeat(np.arange(model.n_rows), np.diff(model.outcome_indptr))
-        place_R = np.repeat(np.arange(model.n_tables * model.n_states), np.diff(model.row_indptr))
-        table_O, state_O = np.divmod(place_R[row_O], model.n_states)
-        used = [np.flatnonzero(table_O == table) for table in range(model.n_tables)]
-        for step in range(model.horizon - 1):
-            at = used[int(model.table_of_step[step])]
-            at = at[least[step, state_O[at], 0] < _FAR]
-            after = model.next_state[at]
-            for found, extreme, cost_OD in ((least, np.minimum, costs.least), (most, np.maximum, costs.most)):
-                spent = np.clip(found[step, state_O[at]] + cost_OD[at], policy.floor_D, policy.ceiling_D)
-                extreme.at(found[step + 1], after, spent)
-            if all(way == "exact" for way in policy.counting):
-                _keep_limits(least[step + 1], most[step + 1], policy, step)
-        return Ends(least, most)
+    def boxes(self, policy: AugmentedPolicy, rows: Sequence[PlanRow]) -> Boxes:
+        """Return what a policy with these rows, in the order of their steps, can have spent; empty if not known."""
+        key = policy.resources, policy.units, policy.counting
+        if key not in self._costs:
+            self._costs[key] = _cost_ends(policy, self._model)
+        costs = self._costs[key]
+        if costs is None:
+            return {}
+        model, initial = self._model, [Fraction(int(x)) for x in policy.initial_D]
+        start = [(x * unit, x * unit) for x, unit in zip(initial, policy.units, strict=True)]
+        found: Boxes = {(0, int(state)): start for state in model.start_states}
+        for row in rows:
+            state = model.state_index(row.state)
+            part = _part(found.get((row.step, state)), row, policy)
+            if part is None:
+                continue
+            taken = {model.action_index(action) for action in row.choices}
+            for r in model.rows(row.step, state):
+                if int(model.row_action[r]) not in taken:
+                    continue
+                for o in range(int(model.outcome_indptr[r]), int(model.outcome_indptr[r + 1])):
+                    after = (row.step + 1, int(model.next_state[o]))
+                    led = [_after(policy, row.step, d, ends, costs, o) for d, ends in enumerate(part)]
+                    known = found.get(after)
+                    found[after] = led if known is None else [_hull(*pair) for pair in zip(known, led, strict=True)]
+        return found
 
 
-def _cost_ends(policy: AugmentedPolicy, model: CMDP) -> Ends | None:
-    """Return bounds on the cost of each outcome as a policy counts it, in ticks, shape (O, D) each; None if unknown."""
+def _part(
+    box: list[tuple[Fraction, Fraction]] | None, row: PlanRow, policy: AugmentedPolicy
+) -> list[tuple[Fraction, Fraction]] | None:
+    """Return the part of a box in which a row applies; None if there is none."""
+    if box is None:
+        return None
+    part = []
+    for (least, most), name in zip(box, policy.resources, strict=True):
+        low, high = row.spent[name]
+        part.append((least if low is None else max(low, least), most if high is None else min(high, most)))
+    return part if all(low <= high for low, high in part) else None
+
+
+def _after(
+    policy: AugmentedPolicy, step: int, d: int, spent: tuple[Fraction, Fraction], costs: _CostEnds, outcome: int
+) -> tuple[Fraction, Fraction]:
+    """Return what can have been spent of a resource after an outcome."""
+    unit, limits = policy.units[d], policy.limits
+    floor, ceiling = int(policy.floor_D[d]) * unit, int(policy.ceiling_D[d]) * unit
+    least, most = (
+        min(max(end + int(side[outcome, d]) * unit, floor), ceiling) for end, side in zip(spent, costs, strict=True)
+    )
+    if policy.counting[d] == "exact":
+        place = limits.resources.index(policy.resources[d])
+        lower, upper = limits.lower[place][step], limits.upper[place][step]
+        least = least if lower is None else max(least, min(lower, most))
+        most = most if upper is None else min(most, max(upper, least))
+    return least, most
+
+
+def _hull(one: tuple[Fraction, Fraction], other: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _cost_ends(policy: AugmentedPolicy, model: CMDP) -> _CostEnds | None:
+    """Return bounds on the cost of each outcome as a policy counts it; None if they are not known."""
     if not model.has_continuous_costs:
         try:
             cost_OD = policy.cost_ticks(model)
         except PolicyError:
             return None
-        return Ends(cost_OD, cost_OD)
+        return _CostEnds(cost_OD, cost_OD)
     shape = model.n_outcomes, len(policy.resources)
     least, most = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for d, (name, unit) in enumerate(zip(policy.resources, policy.units, strict=True)):
@@ -100,40 +124,20 @@ def _cost_ends(policy: AugmentedPolicy, model: CMDP) -> Ends | None:
         for o in range(model.n_outcomes):
             cost = model.cost_of(r, o)
             low, high = (cost.low, cost.high) if isinstance(cost, CostDistribution) else (cost, cost)
-            if low is None or max(abs(low), abs(high)) / unit >= _FAR:
+            if low is None or max(abs(low), abs(high)) / unit >= _MOST_TICKS:
                 return None
             least[o, d], most[o, d] = low // unit, -(-high // unit)
-    return Ends(least, most)
+    return _CostEnds(least, most)
 
 
-def _keep_limits(least_SD: NDArray[np.int64], most_SD: NDArray[np.int64], policy: AugmentedPolicy, step: int) -> None:
-    """Leave out amounts beyond the limits after a step: the policy never has spent them."""
-    limits, reached = policy.limits, least_SD[:, 0] < _FAR
-    for d, name in enumerate(policy.resources):
-        place = limits.resources.index(name)
-        lower, upper = limits.lower[place][step], limits.upper[place][step]
-        if lower is not None:
-            least_SD[reached, d] = np.maximum(least_SD[reached, d], _ticks(-(-lower // policy.units[d])))
-        if upper is not None:
-            most_SD[reached, d] = np.minimum(most_SD[reached, d], _ticks(upper // policy.units[d]))
-
-
-def _ticks(amount: int) -> int:
-    return min(max(amount, -_FAR), _FAR)
-
-
-def reachable_range(row: PlanRow, name: str, policy: AugmentedPolicy, ends: Ends | None) -> Range:
+def reachable_range(row: PlanRow, name: str, policy: AugmentedPolicy, boxes: Boxes) -> Range:
     """Return what remains of a resource for a row, without amounts above the most that can remain there."""
     low, high = row.remaining[name]
-    if ends is None or low is None:
+    box = boxes.get((row.step, policy.states.index(row.state)))
+    if box is None or low is None:
         return low, high
-    d, state = policy.resources.index(name), policy.states.index(row.state)
     remaining = RemainingBudget(policy.limits)
-    both = []
-    for ticks in (int(side[row.step, state, d]) for side in ends):
-        if abs(ticks) >= _FAR:
-            return low, high
-        amounts = dict.fromkeys(policy.limits.resources, ticks * policy.units[d])
-        both.append(remaining(row.step, amounts)[name])
-    most = max(both)  # the least spent, or the most if there are lower limits only
-    return low, most if low <= most and (high is None or most < high) else high
+    ends = (dict.fromkeys(policy.limits.resources, end) for end in box[policy.resources.index(name)])
+    # the most remains with the least spent, or with the most spent if there are lower limits only
+    most = max(low, *(remaining(row.step, end)[name] for end in ends))
+    return low, most if high is None else min(high, most)
