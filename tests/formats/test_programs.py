@@ -129,11 +129,19 @@ def refused(path: Path, **options: Any) -> str:
         ),
         (
             {"horizon": 3, "constants": CONSTANTS, "costs": ["tiem"]},
-            "costs: expected one of the reward structures time, unnamed, found 'tiem'",
+            "costs: expected one of the reward structures time, unnamed, found 'tiem'; did you mean 'time'?",
         ),
         (
             {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "home"},
             "goal: expected one of the labels deadlock, init, there, found 'home'",
+        ),
+        (
+            {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "ther"},
+            "goal: expected one of the labels deadlock, init, there, found 'ther'; did you mean 'there'?",
+        ),
+        (
+            {"horizon": 3, "constants": {"N": 2, "slop": 1}},
+            "constants, slop: expected a constant of the file (undefined: N, slip, careful), found no such",
         ),
         (
             {"horizon": 3, "constants": CONSTANTS, "reward": "time", "goal": "deadlock"},
@@ -263,6 +271,12 @@ def test_a_chain_has_one_action(tmp_path: Path) -> None:
     model = solvent.load_model(path, horizon=1)
     assert (model.n_rows, model.n_states) == (1, 3)
     assert model.probability.tolist() == [1 / 3, 2 / 3]
+
+
+@needs_storm
+def test_a_hint_names_a_flag_once(robot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["info", str(robot)]) == 2
+    assert "hint      a transition system has no horizon: give --horizon\n" in capsys.readouterr().err
 
 
 @needs_storm

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import ExactColumn, exact, exact_column, nearest_float
 from solvent.core.loading import check_limit, current_limits, refuse
-from solvent.errors import ModelError, SolventError, quote
+from solvent.errors import ModelError, SolventError, did_you_mean, quote
 from solvent.formats.programs import UNNAMED, ProgramOptions
 from solvent.model.cmdp import CMDP
 from solvent.model.validation import Accounts, Names, Rows, build_model
@@ -91,7 +91,7 @@ def read_program(content: bytes, format: str, options: ProgramOptions, transitio
     """
     require_stormpy(f"{format.upper()} files")
     if options.horizon is None:
-        hint = "a transition system has no horizon: give horizon=..., or --horizon"
+        hint = "a transition system has no horizon: give horizon=..."
         raise ModelError("horizon", "the number of steps", "none", hint)
     wanted = [(each.name, "costs") for each in options.costs]
     if options.reward_name is not None:
@@ -155,7 +155,9 @@ def _call_storm(
         arrays = {name: found[name] for name in found.files}
     header = json.loads(str(arrays.pop("header")))
     if "refused" in header:
-        raise ModelError(*header["refused"])
+        where, expected, found, *hint = header["refused"]
+        near = did_you_mean(header["name"], header["known"]) if header.get("known") else ""
+        raise ModelError(where, expected, found, "".join(hint) or near)
     if "memory" in header:
         refuse("expanded_bytes", f"a model of at most {limits.expanded_bytes:,} bytes", "a larger one")
     if "storm" in header:

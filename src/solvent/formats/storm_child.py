@@ -16,6 +16,7 @@ import contextlib
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +67,14 @@ class _Read(NamedTuple):
 
 
 class RefusedError(Exception):
-    """The file or the request is not valid; the arguments are those of `ModelError`."""
+    """The file or the request is not valid; the arguments are those of `ModelError`.
+
+    If a name is not known, `name` and `known` say which one, and which others there are.
+    """
+
+    def __init__(self, *args: str, name: str = "", known: Iterable[str] = ()) -> None:
+        super().__init__(*args)
+        self.name, self.known = name, list(known)
 
 
 class Values:
@@ -97,7 +105,7 @@ def main(request_path: str, result_path: str) -> None:
     try:
         header, arrays = _build(request)
     except RefusedError as error:
-        header, arrays = {"refused": error.args}, {}
+        header, arrays = {"refused": error.args, "name": error.name, "known": error.known}, {}
     except MemoryError:
         header, arrays = {"memory": True}, {}
     except Exception as error:  # whatever Storm raises: the message is all there is
@@ -158,9 +166,8 @@ def _build(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     labels = sorted(model.labeling.get_labels())
     if request["goal"] is not None:
         if request["goal"] not in labels:
-            raise RefusedError(
-                "goal", f"one of the labels {', '.join(labels) or 'of the model'}", repr(request["goal"]), ""
-            )
+            expected = f"one of the labels {', '.join(labels)}"
+            raise RefusedError("goal", expected, repr(request["goal"]), "", name=request["goal"], known=labels)
         arrays["goal"] = np.array(list(model.labeling.get_states(request["goal"])), np.int64)
     arrays["values"] = np.array(values.texts)
     arrays["initial"] = np.array(sorted(model.initial_states), np.int64)
@@ -272,7 +279,8 @@ def _instantiate(stormpy: Any, program: Any, request: dict[str, Any]) -> Any:
     for name, text in request["constants"].items():
         where = f"constants, {name}"
         if name not in known:
-            raise RefusedError(where, f"a constant of the file (undefined: {wanted})", "no such constant", "")
+            expected = f"a constant of the file (undefined: {wanted})"
+            raise RefusedError(where, expected, "no such constant", "", name=name, known=undefined)
         if name not in undefined:
             raise RefusedError(where, f"an undefined constant ({wanted})", "one that the file defines", "")
         kind = known[name].type
@@ -328,9 +336,9 @@ def _rewards(
     arrays: dict[str, Any] = {}
     for i, (name, where) in enumerate(request["rewards"]):
         if name not in available:
-            listed = ", ".join(sorted(each for each in available if not each.startswith(request["internal"])))
-            expected = f"one of the reward structures {listed}" if listed else "a file with reward structures"
-            raise RefusedError(where, expected, repr(name), "")
+            known = sorted(each for each in available if not each.startswith(request["internal"]))
+            expected = f"one of the reward structures {', '.join(known)}" if known else "a file with reward structures"
+            raise RefusedError(where, expected, repr(name), "", name=name, known=known)
         each = available[name]
         if each.has_transition_rewards:
             raise RefusedError(where, "rewards of states and of actions", f"rewards of transitions in {name!r}", "")
