@@ -361,6 +361,7 @@ def test_the_robot_is_written_by_its_function(tmp_path, monkeypatch):
     assert solvent.load_model(tmp_path / "r.npz").n_states == 49
 
 
+@pytest.mark.slow
 def test_the_accounts_of_the_examples_matter():
     """A floor, a ceiling, a goal or an end reward that made no difference would show nothing."""
     for name, without in (

@@ -38,7 +38,7 @@ def test_unconstrained(seed: int, n_resources: int, lower: bool) -> None:
 
 @pytest.mark.parametrize("delta", [0, 0.1, 0.4, 1])
 @pytest.mark.parametrize(("n_resources", "lower"), SIZES)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_chance(seed: int, n_resources: int, lower: bool, delta: float) -> None:
     case = random_case(seed, n_resources=n_resources, lower=lower)
     found = chance(case.model, case.budget, delta, spent=case.spent)

@@ -37,6 +37,7 @@ def test_judge(take, regressions):
     assert check.judge(BASE, take)[1] == regressions
 
 
+@pytest.mark.slow
 def test_main_fails_on_a_regression(tmp_path, monkeypatch, capsys):
     file = tmp_path / "baseline.json"
     monkeypatch.setattr(check, "WORKLOADS", ("fuel grid n=5",))

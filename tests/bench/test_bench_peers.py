@@ -236,6 +236,7 @@ def test_where_a_peer_is_faster():
     assert lost.index("QuantEcon, 1.5 ms, Solvent 2.5 ms") > lost.index("From the ordinary MDP")
 
 
+@pytest.mark.slow
 def test_page(tmp_path):
     file = tmp_path / "out" / "results.json"
     report.write(results(), file)

@@ -100,6 +100,7 @@ def test_files_of_others_are_left_alone(name: str, empty: Path) -> None:
     assert (folder / name).read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_what_was_changed_since_is_left_alone(empty: Path) -> None:
     assert run("solvent demo --quiet").code == 0
     file = empty / "solvent-demo" / "delivery-van.yaml"
@@ -109,6 +110,7 @@ def test_what_was_changed_since_is_left_alone(empty: Path) -> None:
     assert file.read_text() == mine
 
 
+@pytest.mark.slow
 def test_other_files_in_the_folder_do_no_harm(empty: Path) -> None:
     folder = empty / "notes"
     folder.mkdir()

@@ -94,6 +94,7 @@ def test_the_cache_is_filled_later_and_read_from_a_full_disk(probe):
     assert probe(FULL_DISK + call) == "42 3.0 0"
 
 
+@pytest.mark.slow
 def test_a_folder_that_has_become_unusable_is_survived(probe, tmp_path):
     lose = f"""
 import pathlib, shutil

@@ -263,6 +263,7 @@ def test_newer_formats_are_refused_with_a_hint() -> None:
             parse_model(json.dumps(document(solvent=found)), "json")
 
 
+@pytest.mark.slow
 def test_large_models_are_accepted(tmp_path: Path) -> None:
     """A million outcomes of a regular model, which compress well."""
     n = 250_000

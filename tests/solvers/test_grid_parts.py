@@ -77,6 +77,7 @@ def test_values_that_do_not_fit_are_kept_on_disk(in_parts, method):
     assert solvent.verify(model, found).value == pytest.approx(whole.value)
 
 
+@pytest.mark.slow
 def test_any_amount_of_memory_from_the_least_on_suffices():
     """Values may fit into memory while the runs of all steps do not."""
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import solvent
+from effort import first
 from fuzz.generate import generate
 from interrupting import every_crash, small_pieces
 from solvent.errors import SolventError
@@ -44,8 +45,7 @@ def policies(model: solvent.CMDP, budget: Any, given: Any, rng: np.random.Genera
 
 
 #: Kinds of random problems; those that others contain are drawn with slow tests only.
-KINDS = ["general", "accounts", "continuous"]
-KINDS += [pytest.param(kind, marks=pytest.mark.slow) for kind in ("one_sided", "steps", "resources")]
+KINDS = first(2, ["accounts", "continuous", "general", "one_sided", "steps", "resources"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
