@@ -168,7 +168,8 @@ def test_gap(features, data):
     assert solution.status in ("optimal", "within_gap")
     assert Fraction(solution.value_lower) <= best <= Fraction(solution.value_upper)
     size = max(abs(solution.value_lower), abs(solution.value_upper))
-    assert solution.value_upper - solution.value_lower <= (asked + CLOSE) * max(size, CLOSE * size_of(tiny))
+    # rounding errors are relative to what can be earned, of which positive and negative parts may cancel
+    assert solution.value_upper - solution.value_lower <= asked * size + CLOSE * size_of(tiny)
     assert solvent.verify(tiny.model, solution.policy, tiny.budget, **given_of(tiny)).feasible
 
 
