@@ -391,6 +391,11 @@ def test_the_gain_is_that_of_the_curve_and_is_explained(upper: Any, tmp_path: Pa
     assert compared >= 4
 
 
+def test_a_negative_budget_of_another_method_is_a_refund(tmp_path: Path) -> None:
+    page = report(solvent.solve(solvent.examples.load("robot")), tmp_path, time_limit=30)
+    assert "planned for battery at most -120, that is, a refund of at least 120" in page.text
+
+
 def test_actions_have_the_styles_of_figures(tmp_path: Path) -> None:
     from solvent.plot.action_colors import ActionScale
 

@@ -319,8 +319,9 @@ class CMDP(ModelConstructors):
         row = int(np.searchsorted(self.outcome_indptr, outcome, side="right")) - 1
         table, state = divmod(int(np.searchsorted(self.row_indptr, row, side="right")) - 1, self.n_states)
         place = printable(f"{self.states[state]}/{self.actions[self.row_action[row]]}")
-        if self.n_tables > 1:
-            place += f" at step {int(np.flatnonzero(self.table_of_step == table)[0])}"
+        steps = np.flatnonzero(self.table_of_step == table)
+        if self.n_tables > 1 and len(steps):
+            place += f" at step {int(steps[0])}"
         return place
 
     def cost_range(self, resource: int) -> tuple[Fraction | None, Fraction]:
@@ -505,9 +506,11 @@ class CMDP(ModelConstructors):
         save_model(self, path)
 
     def steps_of_table(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield each table with the steps that use it."""
+        """Yield each table that some step uses, with the steps that use it."""
         for table in range(self.n_tables):
-            yield table, np.flatnonzero(self.table_of_step == table).tolist()
+            steps = np.flatnonzero(self.table_of_step == table).tolist()
+            if steps:
+                yield table, steps
 
 
 def _weighted_sum(weights: NDArray[np.int64], ticks: NDArray[Any]) -> int:

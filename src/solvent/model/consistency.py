@@ -184,10 +184,6 @@ def _check_steps(model: CMDP) -> None:
             "rows of this model depend on the step; build it again with another horizon, or give table_of_step too",
         )  # fmt: skip
     _check_positions("table_of_step", model.table_of_step, model.n_tables, "tables")
-    used = np.bincount(model.table_of_step, minlength=model.n_tables)
-    if not used.all():
-        unused = int(np.flatnonzero(used == 0)[0])
-        raise ModelError("table_of_step", "each table at some step", f"table {unused} at none")
 
 
 def _check_rows(model: CMDP) -> None:

@@ -30,7 +30,7 @@ METHODS = {
 
 _VALUE_NOTE = "The value is the expected reward from there on, with six digits."
 #: Longest remark of a method that is shown beside its result.
-_LONGEST_NOTE = 60
+_LONGEST_NOTE = 120
 
 
 class Section(NamedTuple):
@@ -507,7 +507,7 @@ def _refusal(row: ComparisonRow, contents: Contents) -> str:
     if row.status is Status.REFUSED and contents.model.has_continuous_costs:
         return "does not accept continuous costs"
     text = shown(row.message or row.status.value.replace("_", " "))
-    return text if len(text) <= 2 * _LONGEST_NOTE else text[: 2 * _LONGEST_NOTE - 1] + "…"
+    return text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 1] + "…"
 
 
 def _extreme(least: Fraction | None, most: Fraction | None, contents: Contents, name: str) -> str:
