@@ -391,7 +391,7 @@ def test_the_gain_is_that_of_the_curve_and_is_explained(upper: Any, tmp_path: Pa
     assert compared >= 4
 
 
-def test_a_negative_budget_of_another_method_is_a_refund(tmp_path: Path) -> None:
+def test_a_negative_budget_of_another_method_is_a_refund(all_methods: None, tmp_path: Path) -> None:
     page = report(solvent.solve(solvent.examples.load("robot")), tmp_path, time_limit=30)
     assert "planned for battery at most -120, that is, a refund of at least 120" in page.text
 
