@@ -148,7 +148,7 @@ def test_frames() -> None:
     pytest.importorskip("pandas")
     learned = grid()
     frame = learned.to_frame()
-    assert list(frame.columns) == ["return", "spent fuel"]
+    assert list(frame.columns) == ["return", "spent_fuel"]
     assert len(frame) == 300
     plans = learned.to_frame(by="plan")
     assert plans["gap"].tolist() == [each.gap for each in learned.history]

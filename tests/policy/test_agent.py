@@ -141,6 +141,16 @@ def test_observe_needs_an_action():
     assert agent.act() == "go"
 
 
+def test_nothing_is_observed_after_the_end():
+    agent = solvent.solve(instances.knapsack([60], [10], capacity=20)).policy.agent()
+    state = agent.state
+    agent.act()
+    agent.observe(state, 10)
+    assert agent.done
+    with pytest.raises(PolicyError, match="observe: expected an episode that is not over, found one that is over"):
+        agent.observe(state, 0)
+
+
 def test_a_loaded_policy_needs_its_model(tmp_path):
     model, policy = trip()
     policy.save(tmp_path / "p")

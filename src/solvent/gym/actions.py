@@ -20,7 +20,7 @@ Fallback = None | str | int | Callable[[Any, NDArray[np.bool_]], Any]
 def check_discrete(space: Any, where: str) -> gymnasium.spaces.Discrete:
     """Return the action space if it is `Discrete`; raise a `ModelError` otherwise."""
     if not isinstance(space, gymnasium.spaces.Discrete):
-        hint = "masks need numbered actions; wrap the environment so that its action space is Discrete"
+        hint = "masks need numbered actions; ContinuousBudgetWrapper is for Box, MultiDiscrete and MultiBinary"
         raise ModelError(where, "a Discrete action space", quote(space), hint)
     return space
 

@@ -259,7 +259,7 @@ class LearnResult:
         pandas = import_pandas()
         if by == "plan":
             return pandas.DataFrame(self.history, columns=LearnProgress._fields)
-        spent = {f"spent {name}": self.costs[:, d] for d, name in enumerate(self.resources)}
+        spent = {f"spent_{name}": self.costs[:, d] for d, name in enumerate(self.resources)}
         index = pandas.RangeIndex(len(self.returns), name="episode")
         return pandas.DataFrame({"return": self.returns, **spent}, index=index)
 

@@ -600,8 +600,8 @@ class ModelConstructors:
         support : dict of (state, action) to list, or function of state and action, optional
             Further outcomes that are possible, as `(next state, cost)`, whether they were recorded or not.
         widen : number, or dict of numbers by resource, optional
-            By how much a cost can exceed the largest one of the same state, action and next state: an outcome with that
-            cost is added.
+            By how much a cost can exceed the largest one of the same state, action and next state, recorded or in
+            `support`: an outcome with that cost is added.
         unseen : float
             Weight of an outcome that was not recorded, in visits.
         budget : number, Budget, or dict of these by resource, optional

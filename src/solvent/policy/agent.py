@@ -408,11 +408,14 @@ class Agent:
             model.
         """
         self._refuse_if_broken("act")
-        if self.done:
-            raise PolicyError("act", "an episode that is not over", f"one that is over after {self._step} steps")
+        self._refuse_if_over("act")
         if self._chosen is None:
             self._chosen = self._choose()
         return self.model.actions[self._chosen]
+
+    def _refuse_if_over(self, where: str) -> None:
+        if self.done:
+            raise PolicyError(where, "an episode that is not over", f"one that is over after {self._step} steps")
 
     def _refuse_if_broken(self, where: str) -> None:
         if self._broken is not None:
@@ -466,10 +469,11 @@ class Agent:
         ModelError
             If the cost does not name resources of the model, or is not one number per resource; the agent is unchanged.
         PolicyError
-            If `act` was not called before.
+            If `act` was not called before, or the episode is over.
         """
         self._refuse_if_broken("observe")
         if self._chosen is None:
+            self._refuse_if_over("observe")
             raise PolicyError("observe", "a call of act() before it", "none")
         row = self._row(self._chosen)
         assert row is not None

@@ -11,8 +11,9 @@
  *     }
  *
  * States, actions and resources are positions in ${prefix}_states, ${prefix}_actions and ${prefix}_resources. ${prefix}_act
- * returns ${upper_prefix}_NO_DECISION in a terminal state, and after outcomes that the model does not have. As long as every
- * outcome is one of the model, no limit is broken; ${prefix}_observe checks that.
+ * returns ${upper_prefix}_NO_DECISION in a terminal state, and where it has no decision after outcomes that the model does not
+ * have. As long as every outcome is one of the model, no limit is broken. ${prefix}_observe checks the limits, and not
+ * whether an outcome is one of the model.
  */
 #include <stdint.h>
 
