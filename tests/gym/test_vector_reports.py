@@ -69,6 +69,57 @@ def test_costs_of_the_type_of_another_environment(named: bool, prices: list[Any]
     assert env.violations == 0
 
 
+class Van(Road):
+    """Reports an array of costs, or a dict of them, under one key."""
+
+    def __init__(self, report: Callable[[Any], Any], prices: list[Any] = PRICES) -> None:
+        super().__init__(prices=prices)
+        self._report = report
+
+    def step(self, action: Any) -> Any:
+        *rest, info = super().step(action)
+        return *rest, {"paid": self._report(info["cost"])}
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
+@pytest.mark.parametrize("report", [np.array, lambda x: np.array([x]), lambda x: {"fuel": x}])
+def test_arrays_and_dicts_of_the_type_of_another_environment(report: Callable[[Any], Any], mode: AutoresetMode) -> None:
+    envs = vector(partial(Van, report), mode)
+    env = VectorBudgetWrapper(envs, {"fuel": 2}, "paid", [0, 0.5, 0.9], fallback="first")
+    play(env, [0, 2, 1])
+    assert [each.most for each in envs.envs] == [0, Fraction(9, 5), 2]
+    assert env.violations == 0
+
+
+@pytest.mark.parametrize("report", [lambda x: np.array([x, 2 * x]), lambda x: {"fuel": x, "wear": 2 * x}])
+def test_reports_of_several_costs(report: Callable[[Any], Any]) -> None:
+    env = VectorBudgetWrapper(
+        vector(partial(Van, report)), {"fuel": 9, "wear": 3}, "paid", [(0, 0), (0.5, 1), (0.9, 1.8)], fallback="first"
+    )
+    play(env, [0, 2, 1], 5)
+    assert env.spent == {"fuel": [0, Fraction(9, 10), Fraction(3, 2)], "wear": [0, Fraction(9, 5), 3]}
+
+
+def test_arrays_of_short_floats() -> None:
+    """Costs have the digits of their own type: 0.1 of 32 bits is a tenth."""
+    prices = [0, np.float32(0.1), np.float32(0.9)]
+    envs = vector(partial(Van, lambda x: np.array([x]), prices))
+    env = VectorBudgetWrapper(envs, {"fuel": 2}, "paid", [0, 0.1, 0.9], fallback="first")
+    play(env, [0, 1, 2], 2)
+    assert env.spent == {"fuel": [0, Fraction(1, 5), Fraction(9, 5)]}
+
+
+def test_dicts_of_costs_by_name() -> None:
+    """Costs without a name are 0, and unknown names are refused, as in `BudgetWrapper`."""
+    envs = vector(partial(Van, lambda x: {"fuel": x} if x else {}))
+    env = VectorBudgetWrapper(envs, {"fuel": 2, "wear": 2}, "paid", [(0, 0), (0.5, 0), (0.9, 0)], fallback="first")
+    play(env, [0, 2, 1], 2)
+    assert env.spent == {"fuel": [0, Fraction(9, 5), 1], "wear": [0] * 3}
+    wrong = VectorBudgetWrapper(vector(partial(Van, lambda x: {"fule": x})), {"fuel": 2}, "paid", 0)
+    with pytest.raises(ModelError, match=r"step, cost: expected resources of the model .*found 'fule'"):
+        play(wrong, [0, 0, 0], 1)
+
+
 def test_costs_that_a_wrapper_of_the_vector_computes() -> None:
     class Doubled(gymnasium.vector.VectorWrapper):  # type: ignore[type-arg, unused-ignore]
         passes_actions = True

@@ -28,12 +28,12 @@ def small() -> CMDP:
 
 
 def in_model(**options: Any) -> Any:
-    return lambda **run: solvent.learn(small(), epsilon=1e-6, seed=5, **options, **run)
+    return lambda **run: solvent.learn(small(), seed=5, **options, **{"epsilon": 1e-6, **run})
 
 
 def in_world(**options: Any) -> Any:
     given = {"budget": 3, **options}
-    return lambda **run: solvent.learn(Walker(small(), 3), 4, epsilon=1e-6, seed=5, **given, **run)
+    return lambda **run: solvent.learn(Walker(small(), 3), 4, seed=5, **given, **{"epsilon": 1e-6, **run})
 
 
 RUNS = {
@@ -59,6 +59,19 @@ def test_resumed_runs_are_the_same(name: str, stop: int, tmp_path: Path) -> None
     assert resumed.policy == whole.policy
     assert (resumed.gap, resumed.episodes, resumed.violations) == (whole.gap, whole.episodes, whole.violations)
     assert whole.episodes == 400
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_has_ended_plays_no_more_episodes(name: str, tmp_path: Path) -> None:
+    run, file = RUNS[name], tmp_path / "run.ckpt"
+    epsilon = run(max_episodes=100).history[-1].gap
+    ended = run(epsilon=epsilon, max_episodes=400, checkpoint=file)
+    again = run(epsilon=epsilon, max_episodes=400, checkpoint=file, resume=True)
+    assert again.status is ended.status is solvent.Status.WITHIN_GAP
+    assert again.history == ended.history
+    assert again.policy == ended.policy
+    assert (again.gap, again.episodes, again.message) == (ended.gap, ended.episodes, ended.message)
+    assert again.returns.tolist() == ended.returns.tolist()
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path: Path) -> None:

@@ -262,6 +262,15 @@ def test_a_learned_support_finds_what_is_infeasible() -> None:
         _ = learned.policy
 
 
+def test_learned_support_without_limits() -> None:
+    b = CMDP.builder(horizon=3, start=0, resources=["fuel"], budget={"fuel": None})
+    b.add(0, 0, reward=0.5, outcomes=[(0.5, 0, 1), (0.5, 1, 0)])
+    b.add(1, 0, reward=1, outcomes=[(1, 0, 0)])
+    learned = solvent.learn(b.build(), epsilon=0.5, cost_support="learned")
+    assert learned.status is solvent.Status.WITHIN_GAP
+    assert solvent.verify(b.build(), learned.policy).value == 1.875
+
+
 @pytest.mark.parametrize("budget", [-2, [3, 1, -2]], ids=["covering", "falling"])
 def test_a_learned_support_tries_what_could_keep_limits_that_fall(budget: Any) -> None:
     # an action never tried may refund something, so nothing is infeasible until outcomes show it

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import solvent
 from effort import draws
-from solvent import CMDP, Budget, ModelError, SolventError
+from solvent import CMDP, Budget, ModelError, Resource, SolventError
 from strategies import FEATURES, budgets, models, outcomes
 
 
@@ -126,6 +128,27 @@ def test_a_budget_as_users_state_it() -> None:
     assert solvent.solve(replace(trips(), budget={"fuel": "7/3"})).value == solvent.solve(trips(), "7/3").value
 
 
+@pytest.mark.parametrize("end", [1, 1.5, "3/2", Decimal("1.5"), np.float64(1.5)])
+def test_floors_and_ceilings_as_users_state_them(end: Any) -> None:
+    b = CMDP.builder(horizon=4, start=0, resources=[Resource("fuel", ceiling=end)])
+    b.add(0, 0, reward=1, outcomes=[(1, 0, 1)])
+    b.add(0, 1, reward=0.25, outcomes=[(1, 0, -1)])
+    built = b.build()
+    changed = replace(replace(built, ceilings=()), ceilings=(end,))
+    assert changed == built
+    assert changed.fingerprint == built.fingerprint
+    assert solvent.solve(changed, 1).value == solvent.solve(built, 1).value
+    assert replace(built, floors=(-1,)).floors == (Fraction(-1),)
+    assert type(replace(built, floors=(-1,)).floors[0]) is Fraction
+
+
+def test_first_states_in_any_mapping() -> None:
+    chances = {"home": 0.25, "away": 0.75}
+    changed = replace(trips(), start=MappingProxyType(chances))
+    assert changed == replace(trips(), start=chances)
+    assert solvent.solve(changed).value == solvent.solve(replace(trips(), start=chances)).value
+
+
 def test_a_budget_by_step_needs_the_horizon() -> None:
     model = trips(3, budget={"fuel": Budget(upper=[1, 2, 3])})
     with pytest.raises(solvent.BudgetError, match=r"^budget, fuel, upper: expected 4 limits, one after each step, f"):
@@ -160,6 +183,12 @@ COLUMN = trips().cost[0]
         ({"cost": ()}, "cost: expected 1 entry, one per resource, found 0"),
         ({"cost": (3,)}, "cost of 'fuel': expected an ExactColumn, found a value of type int"),
         ({"cost": (replace(COLUMN, ticks=COLUMN.ticks[:2]),)}, "cost of 'fuel': expected 4 entries, one per outcome"),
+        ({"cost": (replace(COLUMN, ticks=COLUMN.ticks / 2),)}, "cost of 'fuel', ticks: expected an array of int64, or"),
+        ({"cost": (replace(COLUMN, ticks=[1, 0, 1, 0]),)}, "cost of 'fuel', ticks: expected an array of int64, or of"),
+        ({"cost": (replace(COLUMN, unit=Fraction(-1)),)}, "cost of 'fuel', unit: expected a positive Fraction, found"),
+        ({"cost": (replace(COLUMN, unit=0.5),)}, "cost of 'fuel', unit: expected a positive Fraction, found 0.5"),
+        ({"floors": ("none",)}, "resource 'fuel', floor: expected a finite number"),
+        ({"distributions": ("normal",)}, "distributions: expected a tuple of cost distributions, found ('normal',)"),
         ({"row_reward": [1, 2, 3]}, "row_reward: expected an array of float64, found a value of type list"),
         ({"row_reward": np.array([1, 2, 3])}, "row_reward: expected an array of float64, found an array of int64 with"),
         ({"row_reward": np.zeros(6)[::2]}, "row_reward: expected an array of float64, found an array of float64 with"),

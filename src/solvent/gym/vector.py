@@ -327,6 +327,13 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     def _reported(self, info: Mapping[str, Any], keys: tuple[str, ...], waiting: NDArray[np.bool_]) -> Any:
         """Return what environments report under the last key of a path, as they reported it."""
         found = _look_up(info, keys[-1], waiting)
+        if isinstance(found, Mapping):
+            masks = {f"_{name}" for name in found}  # Gymnasium says there which environments report a name
+            read_costs({name: 0 for name in found if name not in masks}, self._resources, "step")
+            return {name: self._original((*keys, name), found.get(name, 0)) for name in self._resources}
+        return self._original(keys, found)
+
+    def _original(self, keys: tuple[str, ...], found: Any) -> Any:
         return found if self._reports is None else self._reports.original(keys, found)
 
     def _add(self, i: int, position: int, spent: Spent, terminated: bool) -> None:

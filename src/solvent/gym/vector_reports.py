@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
 
 class Reports:
@@ -51,7 +52,7 @@ class Reports:
         self._infos.clear()
 
     def original(self, keys: tuple[str, ...], merged: Any) -> Any:
-        """Return merged numbers as they were reported under a path of keys.
+        """Return merged numbers, or arrays of them, as they were reported under a path of keys.
 
         Examples
         --------
@@ -62,7 +63,7 @@ class Reports:
         >>> merged["cost"].tolist(), reports.original(("cost",), merged["cost"]).tolist()
         ([0, 0], [0, 0.9])
         """
-        if not isinstance(merged, np.ndarray) or merged.ndim != 1 or merged.dtype == object:
+        if not isinstance(merged, np.ndarray) or merged.ndim == 0 or merged.dtype == object:
             return merged
         found = merged.astype(object)
         for number, info in self._infos.items():
@@ -70,13 +71,20 @@ class Reports:
             for key in keys:
                 given = given.get(key) if isinstance(given, dict) else None
             # a wrapper of the vector may have put another number there
-            if given is not None and _as_merged(given, merged.dtype) == merged[number]:
-                found[number] = given
+            if given is not None and np.array_equal(_as_merged(given, merged), merged[number]):
+                found[number] = _entries(given)
         return found
 
 
-def _as_merged(given: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a report as an array of some type holds it."""
-    held = np.zeros(1, dtype)
+def _as_merged(given: Any, merged: NDArray[Any]) -> Any:
+    """Return a report as merged ones of the same type and shape hold it."""
+    held = np.zeros((1, *merged.shape[1:]), merged.dtype)
     held[0] = given
     return held[0]
+
+
+def _entries(given: Any) -> Any:
+    """Return an array as a list of its numbers, which keep their types in an array of objects; others unchanged."""
+    if not isinstance(given, np.ndarray):
+        return given
+    return list(given) if given.ndim else given[()]

@@ -156,7 +156,7 @@ class Learner:
 
         Parameters are those of `learn`.
         """
-        closed, stopped, limited, unsaved = False, "", "", ""
+        closed, stopped, limited, unsaved = self._is_closed, "", "", ""
         saved = self.episodes
         with open_progress(progress) as bar, held_back(polled=True):
             while self.graph.feasible:
@@ -302,6 +302,12 @@ class Learner:
         """Return whether the steps played since an episode are enough for work on all rows."""
         steps = (self.episodes - since) * self.graph.problem.model.horizon
         return steps * rows_per_step >= self.graph.n_rows
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether the last plan, of a run that is resumed, has closed the gap, and nothing is to be planned."""
+        known = bool(self.history) and not self.due and not self._has_pending
+        return known and self.history[-1].gap <= self.settings.epsilon
 
     @property
     def _has_pending(self) -> bool:

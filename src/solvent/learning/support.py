@@ -351,7 +351,7 @@ class LearnedSupport:
     def problem(self) -> Problem:
         """Return the problem of keeping the budget under the outcomes seen; raises as `Lattice.fit`."""
         model = self.model()
-        lattice = Lattice.fit(model, self.limits) if self.units is None else self._lattice(model, self.units)
+        lattice = self._lattice(model, self.units) if self.units else Lattice.fit(model, self.limits)
         truth = TrueCosts(
             lattice.units, lattice.cost_OD, lattice.cost_OD, lattice.accounts, lattice.accounts, exact=False
         )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import ExactColumn
+from solvent.core.exact import ExactColumn, exact
 from solvent.errors import ModelError, did_you_mean, printable, quote
 from solvent.model.budget import Budget, Limits, limits_of
 from solvent.model.consistency import check_fields, check_horizon, tables_of_steps
@@ -127,8 +127,13 @@ class CMDP(ModelConstructors):
         for side in ("floors", "ceilings"):
             if not getattr(self, side):
                 object.__setattr__(self, side, (None,) * len(self.resources))
+        if isinstance(self.start, Mapping):
+            object.__setattr__(self, "start", dict(self.start))
         object.__setattr__(self, "table_of_step", tables_of_steps(self))
         object.__setattr__(self, "budget", check_fields(self))
+        for side in ("floors", "ceilings"):  # any numbers, as those of a `Resource`
+            ends = tuple(None if end is None else exact(end, side) for end in getattr(self, side))
+            object.__setattr__(self, side, ends)
         for array in (*self._arrays(), *(column.ticks for column in self.cost)):
             array.flags.writeable = False
 

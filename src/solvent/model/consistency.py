@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import ExactColumn
 from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.budget import Budget, read_budgets
+from solvent.model.distributions import CostDistribution
 from solvent.model.ends import first_states
 from solvent.model.resources import Resource, as_resources
 
@@ -239,14 +241,28 @@ def _check_resources(model: CMDP) -> None:
             raise ModelError(
                 f"cost of {quote(each.name)}", "an ExactColumn", f"a value of type {type(column).__name__}"
             )
-        _check_length(f"cost of {quote(each.name)}", len(column), model.n_outcomes, "one per outcome")
+        _check_column(f"cost of {quote(each.name)}", column, model.n_outcomes)
         Resource(each.name, floor=floor, ceiling=ceiling)
+    if not isinstance(model.distributions, tuple) or not all(
+        isinstance(each, CostDistribution) for each in model.distributions
+    ):
+        raise ModelError("distributions", "a tuple of cost distributions", quote(model.distributions))
     if model.distribution_DO is None:
         return
     if model.distribution_DO.shape != (len(names), model.n_outcomes):
         expected = f"shape {(len(names), model.n_outcomes)}, resources and outcomes"
         raise ModelError("distribution_DO", expected, f"{model.distribution_DO.shape}")
     _check_positions("distribution_DO", model.distribution_DO, len(model.distributions), "distributions", -1)
+
+
+def _check_column(key: str, column: ExactColumn, count: int) -> None:
+    ticks, unit = column.ticks, column.unit
+    whole = isinstance(ticks, np.ndarray) and ticks.ndim == 1 and ticks.dtype in (np.int64, object)
+    if not whole:
+        raise ModelError(f"{key}, ticks", "an array of int64, or of whole numbers of any size", quote(ticks))
+    if not isinstance(unit, Fraction) or unit <= 0:
+        raise ModelError(f"{key}, unit", "a positive Fraction", quote(unit))
+    _check_length(key, len(column), count, "one per outcome")
 
 
 def _check_ends(model: CMDP) -> None:
