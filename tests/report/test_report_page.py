@@ -324,6 +324,59 @@ def test_a_slider_always_reaches_the_own_budget(tmp_path: Path) -> None:
     assert shown["positions"][shown["marked"]]["text"] == shown["positions"][-1]["text"] == "3"
 
 
+def ends(page: Page) -> dict[str, str]:
+    """Return the last amount of the slider of each resource."""
+    return {each["resource"]: each["positions"][-1]["text"] for each in page.data["curves"]}
+
+
+@pytest.mark.parametrize(("largest", "end"), [(9, "9"), ("10/3", "10/3"), (1, "2"), (None, "8")])
+def test_the_slider_of_single_solves_ends_at_the_largest_budget(largest: Any, end: str, tmp_path: Path) -> None:
+    tank = solvent.Resource("fuel", floor=0)
+    b = solvent.CMDP.builder(horizon=3, start="s", resources=[tank, "wear"], budget={"fuel": 2, "wear": 3})
+    b.add("s", "go", reward=2, outcomes=[(1, "s", {"fuel": 1, "wear": 1})])
+    b.add("s", "fill", outcomes=[(1, "s", {"fuel": -1})])
+    model = b.build()
+    page = report(solvent.solve(model), tmp_path, max_budget=None if largest is None else {"fuel": largest})
+    assert ends(page)["fuel"] == end
+    fuel = page.data["curves"][0]
+    values = {Fraction(each["text"]): each["value"] for each in fuel["positions"]}
+    for each in fuel["positions"]:
+        found = solvent.solve(model, budget={"fuel": each["text"], "wear": 3})
+        assert each["value"] == (found.value if found.status.has_policy else None)
+        after = values.get(Fraction(each["text"]) + Fraction(fuel["extra"]))
+        assert each["marginal"] == (None if after is None or each["value"] is None else after - each["value"])
+
+
+def test_the_largest_budget_of_limits_on_both_sides(tmp_path: Path) -> None:
+    limits = {"fuel": solvent.Budget(upper=3, lower=0)}
+    page = report(solvent.solve(trips(), budget=limits), tmp_path, max_budget=4)
+    assert ends(page) == {"fuel": "4"}
+
+
+@pytest.mark.parametrize(("largest", "end"), [(6, "+2"), (2, "0")])
+def test_the_largest_budget_of_limits_by_step_is_the_largest_moved_limit(
+    largest: int, end: str, tmp_path: Path
+) -> None:
+    limits = {"fuel": solvent.Budget(upper=[3, 4, 2, 2])}
+    page = report(solvent.solve(trips(), budget=limits), tmp_path, max_budget=largest)
+    assert ends(page) == {"fuel": end}
+
+
+def test_the_largest_budget_is_shown_even_if_the_value_no_longer_rises(tmp_path: Path) -> None:
+    page = report(solvent.solve(trips()), tmp_path, max_budget=9)
+    assert ends(page) == {"fuel": "9"}
+
+
+def test_lower_limits_have_no_largest_budget(tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=2, start="s", resources=["water"])
+    b.add("s", "fill", outcomes=[(1, "s", {"water": 1})])
+    solution = solvent.solve(b.build(), budget={"water": solvent.Budget(lower=-1)})
+    message = "max_budget, water: expected a resource with an upper limit, found only lower limits; leave it out"
+    for largest in (3, {"water": 3}):
+        with pytest.raises(solvent.ModelError, match=re.escape(message)):
+            report(solution, tmp_path, max_budget=largest)
+
+
 @pytest.mark.parametrize("needed", [600, 601, 900])
 def test_a_least_budget_near_the_end_of_the_slider(needed: int, tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=1, start="s", resources=["fuel"], budget=300)

@@ -1,7 +1,8 @@
 """The value of other budgets: a curve of `frontier` where there is one, else one solve for each budget.
 
-A resource with one anytime limit has a curve. Limits that differ by step, or on both sides, are moved together by
-multiples of the unit of costs, in which case each value is the optimum of a problem of its own.
+A resource with one anytime limit has a curve, unless it saturates beside another limited resource. Otherwise each value
+is the optimum of a problem of its own, whose upper limits (lower limits, if there are only those) are moved together by
+multiples of the unit of costs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from solvent.baselines.smaller import as_budget
-from solvent.core.exact import exact
+from solvent.core.exact import Number, exact
 from solvent.errors import LatticeOverflowError, LimitError
 from solvent.model.amounts import as_typed, format_amount
 from solvent.model.budget import Budget, Limits
@@ -214,7 +215,7 @@ def _from_frontier(
     # a little more than the last rise shows that the curve is flat from there on
     last = end + max(1, round((end - low) / unit / 10)) * unit
     if largest is not None:
-        last = min(last, largest)
+        last = largest if given is not None else min(last, largest)
     amounts, note = _amounts(curve, low, last, unit, budget)
     positions = [_position(curve, amount, extra) for amount in amounts]
     kept = ", ".join(f"{shown(other)} {limit.text}" for other, limit in curve.fixed_limits.items())
@@ -253,39 +254,38 @@ def _from_solves(
 ) -> BudgetValues | NoValues:
     """Solve the problem with limits moved by multiples of the unit, outwards from the budget."""
     d, unit = limits.resources.index(name), _unit(model, name)
-    given = [abs(each) for each in (*limits.upper[d], *limits.lower[d]) if each is not None]
-    span = max(*given, 6 * unit)
-    stride = max(1, math.ceil(span / unit / _MOST_MOVES))
-    count = min(_MOST_MOVES, math.ceil(span / unit / stride))
-    found: dict[int, Solution] = {}
+    up, down, stride = _moves(limits, d, unit, settings.max_budget.get(name))
+    found: dict[Fraction, Solution] = {}
     stopped = False
     if solution.status in (Status.OPTIMAL, Status.INFEASIBLE):
-        found[0] = solution
-    for sign in (1, -1):
-        for k in range(1 if 0 in found else 0, count + 1):
-            settings.sink.report("solving for other budgets", len(found), 2 * count + 1, {}, "budget")
-            one = _moved_solution(model, limits, d, sign * k * stride * unit, settings, clock)
+        found[Fraction(0)] = solution
+    for moves in (up, down):
+        for move in moves:
+            if move in found:
+                continue
+            settings.sink.report("solving for other budgets", len(found), len(up) + len(down), {}, "budget")
+            one = _moved_solution(model, limits, d, move, settings, clock)
             if one is None:
                 stopped = True
                 break
-            found[sign * k] = one
-            if sign < 0 and one.status is Status.INFEASIBLE:
+            found[move] = one
+            if move < 0 and one.status is Status.INFEASIBLE:
                 break  # with less, nothing is feasible either
     if 0 not in found or len(found) < 2:
         raise LimitError("no other budget was solved")
     base = limits.upper[d][0] if len(set(limits.upper[d])) == 1 else None
     if all(each.status is Status.INFEASIBLE for each in found.values()):
-        largest = max(found) * stride * unit
         if base is not None:
-            return _no_feasible_budget(limits, solution, name, base + largest)
-        return _no_feasible_change(solution, name, limits.upper[d], largest)
-    positions = [Position((base or Fraction(0)) + k * stride * unit, found[k].value) for k in sorted(found)]
+            return _no_feasible_budget(limits, solution, name, base + max(found))
+        return _no_feasible_change(solution, name, limits.upper[d], max(found))
+    positions = [Position((base or Fraction(0)) + move, found[move].value) for move in sorted(found)]
+    values = {each.amount: each.value for each in positions}
     for i, each in enumerate(positions):
-        after = positions[i + 1] if i + 1 < len(positions) else None
+        after = values.get(each.amount + stride * unit)
         if after is not None and each.value > -math.inf:
-            each.marginal = 0.0 if after.value == each.value else after.value - each.value
+            each.marginal = 0.0 if after == each.value else after - each.value
         each.rise = next(((more.amount, more.value) for more in positions[i:] if more.value > each.value), None)
-    policies = {each.amount: found[k] for each, k in zip(positions, sorted(found), strict=True)}
+    policies = {each.amount: found[move] for each, move in zip(positions, sorted(found), strict=True)}
     side, moved = _side(limits.upper[d])
     notes = ["Each budget is solved for itself, exactly; all other limits stay as they are."]
     if base is None:
@@ -302,6 +302,25 @@ def _from_solves(
         name, base is None, positions, [each.amount for each in positions].index(base or Fraction(0)), stride * unit,
         stride == 1, " ".join(notes), lambda amount: policies[amount].policy,
     )  # fmt: skip
+
+
+def _moves(limits: Limits, d: int, unit: Fraction, given: Number | None) -> tuple[list[Fraction], list[Fraction], int]:
+    """Return by how much the limits of a resource are moved up and down, and how many units apart.
+
+    The last move up ends at the budget `given`, which the largest of the moved limits is then; without it, and
+    downwards, moves end at the size of the largest limit.
+    """
+    sizes = [abs(each) for each in (*limits.upper[d], *limits.lower[d]) if each is not None]
+    span = max(*sizes, 6 * unit)
+    reach = span
+    if given is not None:
+        reach = max(exact(given, "max_budget") - max(each for each in limits.upper[d] if each is not None), Fraction(0))
+    stride = max(1, math.ceil(max(span, reach) / unit / _MOST_MOVES))
+    step = stride * unit
+    down = [-k * step for k in range(1, math.ceil(span / step) + 1)]
+    if given is None:
+        return [k * step for k in range(math.ceil(span / step) + 1)], down, stride
+    return [*(k * step for k in range(math.ceil(reach / step))), reach], down, stride
 
 
 def _side(upper: tuple[Fraction | None, ...]) -> tuple[str, str]:

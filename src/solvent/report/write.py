@@ -91,13 +91,22 @@ def read_settings(
                     "max_budget", f"limited resources ({known})", quote(name), did_you_mean(str(name), names)
                 )
             exact(amount, f"max_budget, {name}")
+            _check_upper(limits, name)
             given[name] = amount
     elif max_budget is not None:
         if len(names) != 1:
             raise ModelError("max_budget", "amounts by the name of the resource", quote(max_budget))
         exact(max_budget, "max_budget")
+        _check_upper(limits, names[0])
         given[names[0]] = max_budget
     return Settings(given, episodes, seed, trajectories, delta, time_limit, memory_limit)
+
+
+def _check_upper(limits: Limits, name: str) -> None:
+    """Raise a `ModelError` if a resource has no upper limit, which a largest budget could replace."""
+    if all(each is None for each in limits.upper[limits.resources.index(name)]):
+        hint = "leave it out: the page shows what is earned if all lower limits are lowered"
+        raise ModelError(f"max_budget, {name}", "a resource with an upper limit", "only lower limits", hint)
 
 
 def _check_whole(name: str, value: Any, least: int, most: int | None) -> None:

@@ -524,7 +524,9 @@ class Solution:
         path : str or Path
             The file to write; its name ends in .html or .htm.
         max_budget : number, or dict of numbers by resource, optional
-            The largest budget of the slider, at least the limit. Default: twice the limit.
+            The largest budget of the slider, at least the limit; if upper limits differ by step, the largest of them
+            after all are moved by the same amount. Refused for a resource that has only lower limits. Default: twice
+            the limit, or a little more than the last budget at which the value rises, if that is less.
         episodes : int
             Number of simulated episodes.
         seed : int
