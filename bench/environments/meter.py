@@ -144,6 +144,8 @@ def parallel_meter(env: Any, prices: Callable[[Any, int], Any], ledger: Ledger) 
     from pettingzoo.utils.wrappers import BaseParallelWrapper
 
     class Parallel(BaseParallelWrapper):  # type: ignore[misc, type-arg, unused-ignore]
+        passes_actions = True
+
         def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
             ledger.begin()
             return self.env.reset(seed=seed, options=options)
@@ -161,6 +163,8 @@ def turns_meter(env: Any, prices: Callable[[Any, int], Any], ledger: Ledger) -> 
     from pettingzoo.utils.wrappers import BaseWrapper
 
     class Turns(BaseWrapper):  # type: ignore[misc, type-arg, unused-ignore]
+        passes_actions = True
+
         def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
             ledger.begin()
             self.env.reset(seed=seed, options=options)
