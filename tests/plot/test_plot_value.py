@@ -113,6 +113,15 @@ def test_the_strip_is_drawn_and_labeled():
     assert data.edges.tolist() == [0, 10, 20, 30, 40, 50, 60]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_curve_that_rises_at_its_last_budget_only():
+    curve = solvent.frontier(instances.knapsack([1, 2], [2, 3]), max_budget=2)
+    assert curve.budgets == (0, 2)
+    (strip,) = plot.frontier(curve).child_axes
+    assert steps_of(strip).values.tolist() == [0]
+    assert strip.get_ylim() == (0, 1)
+
+
 def test_the_curve_never_enters_the_strip():
     axes = plot.frontier(solvent.frontier(instances.knapsack([1, 50], [1, 40])))
     (strip,) = axes.child_axes

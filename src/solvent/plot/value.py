@@ -155,7 +155,7 @@ def _draw_marginal(axes: Axes, curve: Curve) -> None:
             xytext=(3, 0), textcoords="offset points", va="top", fontsize=7.5,
         )  # fmt: skip
     else:
-        strip.set_ylim(0, 1.05 * float(worth[peak]))
+        strip.set_ylim(0, 1.05 * float(worth[peak]) or 1.0)  # if the value rises at the last budget only, all are 0
     strip.set_ylabel(f"gain of +{number(float(extra))}", fontsize=8)
 
 
