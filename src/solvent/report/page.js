@@ -253,7 +253,7 @@
 
   function withTick(spec, at) {
     const { y } = spec.encoding;
-    return { ...spec, encoding: { ...spec.encoding, y: { ...y, axis: { ...y.axis, values: [at] } } } };
+    return { ...spec, encoding: { ...spec.encoding, y: { ...y, axis: { ...y.axis, values: [at], format: "~g" } } } };
   }
 
   function planTable() {
