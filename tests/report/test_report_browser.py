@@ -191,7 +191,7 @@ def test_the_slider_shows_the_values_of_the_curve(browser: Browser, page: Callab
             seen.add(budget)
             assert float(browser.text("budget-value")) == pytest.approx(curve.value(budget), rel=1e-9)
             assert float(browser.text("budget-marginal")) == pytest.approx(curve.marginal(budget), rel=1e-9)
-            assert slider.get_attribute("aria-valuetext").startswith(f"{budget}, value ")
+            assert slider.get_attribute("aria-valuetext") == f"{budget}, value {browser.text('budget-value')}"
             policy = curve.policy(budget)
             assert browser.text("budget-first") == policy.action(0, "depot", 0)
             assert browser.text("plan-for") == (
@@ -387,7 +387,35 @@ def test_a_page_without_a_plan(browser: Browser, tmp_path: Path) -> None:
     solvent.solve(b.build(), budget={"fuel": 3}).report(tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert browser.text("budget-value") == "infeasible"
+    assert browser.text("budget-rise") == "feasible from 4, with value 2"
     assert browser.text("plan-for") == "No plan keeps a budget of 3 fuel. Shown: the plan for a budget of 4 fuel."
     browser.find("budget-slider").send_keys(Keys.END)
     assert browser.text("budget-value") == "2"
+    assert browser.messages() == []
+
+
+def test_values_are_read_aloud_as_they_are_shown(browser: Browser, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(horizon=3, start="s", resources=["fuel"], budget=3)
+    b.add("s", "go", reward=0.1, outcomes=[(1, "s", {"fuel": 1})])
+    b.add("s", "rest", outcomes=[(1, "s", 0)])
+    solution = solvent.solve(b.build())
+    assert len(repr(solution.value)) > 10  # 0.30000000000000004
+    solution.report(tmp_path / "page.html", episodes=10)
+    browser.open(tmp_path / "page.html")
+    assert browser.find("budget-slider").get_attribute("aria-valuetext") == "3, value 0.3"
+
+
+def test_an_axis_of_one_amount_shows_only_it(browser: Browser, tmp_path: Path) -> None:
+    b = solvent.CMDP.builder(
+        horizon=2, start="s", resources=["fuel"], budget={"fuel": solvent.Budget(upper=0, lower=0)}
+    )
+    b.add("s", "go", reward=1, outcomes=[(1, "s", {"fuel": "2/5"})])
+    b.add("s", "rest", outcomes=[(1, "s", 0)])
+    solvent.solve(b.build()).report(tmp_path / "page.html", episodes=10)
+    browser.open(tmp_path / "page.html")
+    labels = browser.script(
+        "return [...document.querySelectorAll('#plan-chart .role-axis')].map((axis) =>"
+        " [...axis.querySelectorAll('.role-axis-label text')].map((label) => label.textContent))"
+    )
+    assert ["0"] in labels
     assert browser.messages() == []

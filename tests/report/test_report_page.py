@@ -367,6 +367,37 @@ def test_the_largest_budget_is_shown_even_if_the_value_no_longer_rises(tmp_path:
     assert ends(page) == {"fuel": "9"}
 
 
+def delivery(chance: float, **options: Any) -> solvent.CMDP:
+    """Return a model whose goal is missed with some probability, unless the slow action is taken."""
+    b = solvent.CMDP.builder(horizon=1, start="dock", resources=["fuel"], budget=5, must_end_in=["bay"], **options)
+    b.add("dock", "fast", reward=2, outcomes=[(1 - chance, "bay", 1), (chance, "dock", 1)])
+    return b.build()
+
+
+def test_missing_the_goal_is_not_called_breaking_a_limit(all_methods: None, tmp_path: Path) -> None:
+    page = report(solvent.solve(delivery(0.25)), tmp_path)
+    assert "expected reward breaks a limit or misses the goal worst fuel" in page.text
+    assert "Every policy can end outside the goal, even without any limit." in page.text
+    assert "It ends in dock, outside the goal: bay." in page.text
+    labels = {attributes.get("aria-label") for _, attributes in page.tags}
+    assert "A history that ends outside the goal" in labels
+    assert "A history that breaks a limit" not in labels
+    assert "must_end_in" not in page.text
+    assert "assumes that the episode ends with the step that breaks a limit" in page.text
+    assert "none of 0" not in page.text
+    assert "no smaller budget was tried" in page.text
+    title = page.data["specs"]["over"]["title"]["text"]
+    assert title == "How often it breaks a limit or misses the goal"
+
+
+def test_rows_may_include_amounts_to_which_the_plan_never_leads(tmp_path: Path) -> None:
+    page = report(solvent.solve(trips()), tmp_path)
+    assert (
+        "A row may include amounts to which the plan never leads. There the action still keeps every limit" in page.text
+    )
+    assert "expected reward breaks a limit worst fuel" in page.text  # there is no goal to miss
+
+
 def test_lower_limits_have_no_largest_budget(tmp_path: Path) -> None:
     b = solvent.CMDP.builder(horizon=2, start="s", resources=["water"])
     b.add("s", "fill", outcomes=[(1, "s", {"water": 1})])

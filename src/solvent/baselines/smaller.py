@@ -115,7 +115,9 @@ def smaller_budget(
     search = _Search(model, limits, read_spent(model, spent), gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
-        message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
+        message = "no smaller budget was tried, since not even the budget itself can be kept in expectation"
+        if tightest is not None:
+            message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
         return Baseline.without_policy(name, Status.NOT_FOUND, message, limits)
     message = f"planned for {_show(found.limits)}" if limits.resources else "nothing is limited"
     return replace(found, method=name, status=Status.FEASIBLE, message=message)

@@ -204,6 +204,9 @@ class AugmentedPolicy(NodeTable):
     ) -> list[PlanRow]:
         """Return the plan as rows, in which consecutive amounts with the same action are merged.
 
+        A row may include amounts to which the policy never leads. There the action is safe, but another one may be
+        better, and the value is that of the amounts to which the policy does lead.
+
         Parameters
         ----------
         step, state : optional

@@ -108,7 +108,7 @@
     slider.max = curve.positions.length - 1;
     slider.value = chosen.position;
     const feasible = here.value !== null;
-    slider.setAttribute("aria-valuetext", `${here.text}, ${feasible ? `value ${here.value}` : "infeasible"}`);
+    slider.setAttribute("aria-valuetext", `${here.text}, ${feasible ? `value ${number(here.value)}` : "infeasible"}`);
     byId("budget-label").textContent = what;
     byId("budget-amount-name").textContent = curve.moved ? "change of all limits" : "budget";
     byId("budget-amount").textContent = here.text;
@@ -116,7 +116,8 @@
     byId("budget-marginal-name").textContent = `gain of +${curve.extra}`;
     byId("budget-marginal").textContent =
       here.marginal !== null ? number(here.marginal) : feasible ? "beyond what was computed" : "infeasible";
-    byId("budget-rise").textContent = here.rise ? `${here.rise[0]}, to ${number(here.rise[1])}` : "none on this curve";
+    const [where, value] = here.rise || [];
+    byId("budget-rise").textContent = !here.rise ? "none on this curve" : feasible ? `${where}, to ${number(value)}` : `feasible from ${where}, with value ${number(value)}`;
     byId("budget-first").textContent = feasible ? firstText(here.plan) : "no plan keeps this budget";
     byId("budget-reset").disabled = chosen.position === curve.marked;
     const marker = [{ x: here.x, v: here.value }];
@@ -237,9 +238,22 @@
     const table = planTable();
     if (!table || table.along < 0) return;
     const cells = planCells();
-    if (drawnAlong === table.along) return set("plan-chart", { cells });
-    drawnAlong = table.along;
-    await draw("plan-chart", data.specs.plan[table.along], { cells });
+    const only = onlyAmount(cells), key = `${table.along} ${only}`;
+    if (drawnAlong === key) return set("plan-chart", { cells });
+    drawnAlong = key;
+    const spec = data.specs.plan[table.along];
+    await draw("plan-chart", only === null ? spec : withTick(spec, only), { cells });
+  }
+
+  // the amount of all cells, if there is only one: the axis then shows it, and no others
+  function onlyAmount(cells) {
+    const ends = new Set(cells.flatMap((cell) => [cell.low, cell.high]));
+    return ends.size === 1 ? [...ends][0] : null;
+  }
+
+  function withTick(spec, at) {
+    const { y } = spec.encoding;
+    return { ...spec, encoding: { ...spec.encoding, y: { ...y, axis: { ...y.axis, values: [at], format: "~g" } } } };
   }
 
   function planTable() {
@@ -274,7 +288,7 @@
       return {
         x: row[0] - 0.5, x2: row[0] + 0.5, y: a === null ? bottom : a - least, y2: b === null ? top : b + least,
         color: color(row[2]), step: row[0], range: range(row[3 + 2 * d], row[4 + 2 * d]), action: data.actions[row[2]],
-        value: row[row.length - 1] || "not known", number: row[2],
+        value: row[row.length - 1] || "not known", number: row[2], low: a, high: b,
       };
     });
     legend("plan-legend", [...used].map((action) => [color(action), data.actions[action]]));

@@ -29,6 +29,7 @@ from solvent.report.markup import Markup, escape, facts, join, paragraph, shown,
 from solvent.report.numbers import amount_text, as_float, rounded_text, share_text
 from solvent.report.plans import starting_amounts
 from solvent.report.sections import Section, sections
+from solvent.report.words import fault_text
 from solvent.verification.report import VerifyReport
 from solvent.verification.simulate import Simulation
 
@@ -158,7 +159,7 @@ def _method_specs(contents: Contents) -> dict[str, Any]:
         for method, value, _, safe in found
     ]
     return {
-        "over": bars_chart(over, "How often it breaks a limit") if over else None,
+        "over": bars_chart(over, f"How often it {fault_text(contents.model, contents.limits)}") if over else None,
         "earned": bars_chart(earned, "Expected reward"),
     }
 

@@ -13,7 +13,7 @@ from solvent.report.curves import BudgetValues, NoValues
 from solvent.report.gather import Contents
 from solvent.report.markup import Markup, escape, facts, join, paragraph, shown, table, tag
 from solvent.report.numbers import amount_text, rounded_text, share_text, value_text
-from solvent.report.words import STATUS, excess_text, limit_texts, listed, problem_text, start_text
+from solvent.report.words import STATUS, excess_text, fault_text, limit_texts, listed, problem_text, start_text
 from solvent.solvers.solution import Status
 from solvent.verification.report import CostPart, VerifyReport, Witness
 
@@ -23,12 +23,16 @@ METHODS = {
     "chance": "keeps the budget with high probability",
     "smaller expectation": "as expectation, with a smaller budget so that the true one holds",
     "smaller chance": "as chance, with a smaller budget so that the true one holds",
-    "knapsack": "spends from one account and stops when it is empty",
+    "knapsack": "assumes that the episode ends with the step that breaks a limit",
     "unconstrained": "ignores the budget",
 }
 
 
 _VALUE_NOTE = "The value is the expected reward from there on, with six digits."
+_UNREACHED = "A row may include amounts to which the plan never leads. "
+_UNREACHED_SAFE = "There the action still keeps every limit, but another one may be better, "
+_UNREACHED_RELAXED = "There another action may be better, "
+_UNREACHED_VALUE = "and the value is that of the amounts to which the plan does lead."
 #: Longest remark of a method that is shown beside its result.
 _LONGEST_NOTE = 120
 
@@ -122,7 +126,7 @@ def _answer(contents: Contents) -> Markup:
         style, word, meaning = (
             "bad",
             "Verification failed",
-            "The independent check found a history that breaks a limit.",
+            f"The independent check found a history that {fault_text(contents.model, contents.limits)}.",
         )
     numbers: list[Markup] = []
     if math.isfinite(solution.value):
@@ -148,7 +152,7 @@ def _answer(contents: Contents) -> Markup:
     )
     parts.append(paragraph(said, "note"))
     if verified.witness is not None:
-        parts.append(paragraph("A shortest history that breaks a limit, or ends where it must not:"))
+        parts.append(paragraph(f"A shortest history that {_fault_of(verified.witness)}:"))
         parts.append(_history(verified.witness))
     return join(parts)
 
@@ -181,7 +185,9 @@ def _proof(contents: Contents) -> Markup:
             rows.append((f"least {shown(name)} ever spent", nothing, amount_text(checked.least_spent[name])))
     if checked:
         chance = checked.violation_probability
-        rows.append(("probability of breaking a limit", nothing, "unknown" if chance is None else value_text(chance)))
+        fault = fault_text(contents.model, limits).replace("breaks", "breaking").replace("misses", "missing")
+        chance_label = f"probability of {fault}"
+        rows.append((chance_label, nothing, "unknown" if chance is None else value_text(chance)))
         if checked.has_goal:
             rows.append(("always ends where it must", nothing, "yes" if checked.feasible else "no"))
         rows.append(("never exceeds the budget", nothing, "yes" if checked.feasible else "no"))
@@ -200,16 +206,22 @@ def _why(contents: Contents) -> list[Markup]:
         if math.isfinite(solution.value_upper):
             said.append(paragraph(f"The best value is at most {value_text(solution.value_upper)}."))
         return said
-    why = [text[:1].upper() + text[1:] + "." for text in str(solution.diagnosis).split("; ")]
+    why = [text[:1].upper() + text[1:] + "." for text in solution.diagnosis.to_text("the goal").split("; ")]
     parts = [tag("ul", *(tag("li", escape(text)) for text in why))]
     if contents.history is not None:
         parts += [paragraph("Even the most careful plan can end like this:"), _history(contents.history)]
     return parts
 
 
+def _fault_of(witness: Witness) -> str:
+    """Return what goes wrong in a history."""
+    faults = ["breaks a limit"] if witness.resource is not None else []
+    return " and ".join([*faults, *(["ends outside the goal"] if witness.ends_astray else [])])
+
+
 def _history(witness: Witness) -> Markup:
     if not witness.steps:
-        return paragraph(f"The first state, {shown(witness.start)}, is one in which no episode must end.")
+        return paragraph(f"The first state, {shown(witness.start)}, is terminal and outside the goal.")
     names = list(witness.steps[0].upper)
     headings = ["step", "state", "action"]
     for name in names:
@@ -232,9 +244,10 @@ def _history(witness: Witness) -> Markup:
                 ", ".join(filter(None, ends)) or "none",
             ]
         rows.append([escape(cell) for cell in cells])
-    parts = [table(headings, rows, label="A history that breaks a limit")]
+    parts = [table(headings, rows, label=f"A history that {_fault_of(witness)}")]
     if witness.ends_astray:
-        parts.append(paragraph(f"It ends in {shown(witness.ends_in)}, where no episode may end."))
+        goal = listed(witness.must_end_in) or "no state"
+        parts.append(paragraph(f"It ends in {shown(witness.ends_in)}, outside the goal: {goal}."))
     return join(parts)
 
 
@@ -353,10 +366,17 @@ def _plan(contents: Contents) -> Markup:
             "div", tag("h3", escape("As a table")), search,
             tag("div", body, class_="scroll tall", tabindex="0", role="region", aria_label="The plan as a table"),
             tag("p", class_="note", id="plan-note"),
-            tag("p", escape(_VALUE_NOTE), class_="note", id="plan-values"), class_="box",
+            tag("p", escape(_VALUE_NOTE), class_="note", id="plan-values"), paragraph(_unreached(contents), "note"),
+            class_="box",
         )
     )  # fmt: skip
     return join(parts)
+
+
+def _unreached(contents: Contents) -> str:
+    """Return what rows say about amounts to which the plan never leads."""
+    relaxed = contents.solution.status is Status.RELAXED
+    return _UNREACHED + (_UNREACHED_RELAXED if relaxed else _UNREACHED_SAFE) + _UNREACHED_VALUE
 
 
 def _map_box(contents: Contents) -> Markup:
@@ -438,10 +458,11 @@ def _methods(contents: Contents) -> Markup:
     compared = contents.compared
     if isinstance(compared, str):
         return paragraph(compared, "note")
+    fault = fault_text(contents.model, compared.limits)
     parts = [
         paragraph(
             "Standard methods keep a budget on average or with high probability. Each made a plan for the same "
-            "problem, and each plan was verified exactly: what it really earns, and how often it breaks a limit."
+            f"problem, and each plan was verified exactly: what it really earns, and how often it {fault}."
         ),
         tag(
             "div",
@@ -455,7 +476,7 @@ def _methods(contents: Contents) -> Markup:
         "method",
         "what it does",
         "expected reward",
-        "breaks a limit",
+        fault,
         *(f"worst {shown(n)}" for n in names),
         "mean excess",
     ]

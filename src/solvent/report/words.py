@@ -104,6 +104,16 @@ def problem_text(model: CMDP, limits: Limits) -> str:
     )
 
 
+def fault_text(model: CMDP, limits: Limits) -> str:
+    """Return what a plan must never do: break a limit, miss the goal, or either."""
+    faults = [*(["breaks a limit"] if limits.resources else []), *(["misses the goal"] if _has_goal(model) else [])]
+    return " or ".join(faults) or "breaks a limit"
+
+
+def _has_goal(model: CMDP) -> bool:
+    return model.may_end is not None
+
+
 def excess_text(solution: Solution) -> str:
     """Return by how much a relaxed policy can exceed its limits."""
     over = {name: amount for name, amount in solution.excess.items() if amount > 0}

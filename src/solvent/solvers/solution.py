@@ -127,6 +127,10 @@ class Diagnosis:
     stuck_at: tuple[Hashable, tuple[str, ...]] | None = None
 
     def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, goal: str = GOAL) -> str:
+        """Return the diagnosis in words, in which the goal of the model is called `goal`."""
         parts = []
         if self.stuck_step is not None:
             earlier = "" if self.stuck_is_first else " (possibly an earlier one)"
@@ -136,9 +140,9 @@ class Diagnosis:
                 broken = " or ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
                 parts[-1] += f", for example in state {quote(state)}, where every action breaks a limit of {broken}"
         if self.goal == "unreachable":
-            parts.append("every policy can end outside must_end_in, even without any limit")
+            parts.append(f"every policy can end outside {goal}, even without any limit")
         elif self.goal is not None:
-            parts.append("every policy that keeps the limits can end outside must_end_in")
+            parts.append(f"every policy that keeps the limits can end outside {goal}")
         for name, least in self.least_budget.items():
             if least is None:
                 parts.append(f"no budget of {name} is enough")
