@@ -72,6 +72,13 @@ def test_a_point_is_found_where_only_one_will_do() -> None:
     assert solvent.solve(instances.knapsack([60, 100, 120], [10, 20, 30], 50)).value == 220
 
 
+def test_no_smaller_budget_is_tried_if_the_budget_cannot_be_kept_in_expectation() -> None:
+    b = solvent.CMDP.builder(horizon=1, start="s", resources=["fuel"], budget={"fuel": 1})
+    b.add("s", "go", outcomes=[(1, "s", {"fuel": 2})])
+    found = baselines.smaller_budget(b.build())
+    assert found.message == "no smaller budget was tried, since the budget itself cannot be kept in expectation"
+
+
 def test_covering_limits_are_shifted() -> None:
     b = solvent.CMDP.builder(horizon=2, start=0, resources=["x"], budget=Budget.final(-1))
     b.add(0, "rest", reward=1, outcomes=[(1, 0, 0)])

@@ -115,7 +115,10 @@ def smaller_budget(
     search = _Search(model, limits, read_spent(model, spent), gaps, plan, {}, monitor)
     found = None if tightest is None else search.run(tightest)
     if found is None:
-        message = "no smaller budget was tried, since not even the budget itself can be kept in expectation"
+        why = "the budget itself cannot be kept in expectation"
+        if model.may_end is not None:
+            why = "every policy exceeds the budget itself in expectation, or may end outside the goal"
+        message = f"no smaller budget was tried, since {why}"
         if tightest is not None:
             message = f"none of {len(search.tried)} surrogate budgets has a policy that never exceeds the true budget"
         return Baseline.without_policy(name, Status.NOT_FOUND, message, limits)
