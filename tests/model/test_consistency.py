@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -112,6 +112,8 @@ def test_random_models_with_a_shorter_field_are_refused(model: CMDP, data: st.Da
     if name == "table_of_step" and model.is_stationary:
         assert replace(model, table_of_step=value[:-1]) == model
         return
+    if name == "states":  # fewer states may fit as well, as those of more tables, of which a model need not use all
+        assume(len(value) == 1 or (len(model.row_indptr) - 1) % (len(value) - 1))
     with pytest.raises(SolventError, match=r"expected .*, found "):
         replace(model, **{name: value[:-1].copy() if isinstance(value, np.ndarray) else value[:-1]})
 
