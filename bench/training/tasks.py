@@ -82,7 +82,7 @@ TASKS = {
     task.name: task
     for task in (
         Task("CartPole-v1", 500, 50, _push_right, "1 for each push to the right", True, 0.99, 1e-3, (1, 10), -1),
-        Task("Acrobot-v1", 500, 60, _torque, "1 for each step with torque", True, 0.99, 1e-3, (1, 10), -2),
+        Task("Acrobot-v1", 500, 150, _torque, "1 for each step with torque", True, 0.99, 1e-3, (1, 10), -2),
         Task("Pendulum-v1", 200, 60, _squared_torque, "squared torque", False, 0.9, 1e-3, (1, 10), -20),
         Task("HalfCheetah-v4", 200, 10, _control, "the environment's control cost", False, 0.99, 3e-4, (10, 100), -5),
     )
