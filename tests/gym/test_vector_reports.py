@@ -120,6 +120,27 @@ def test_dicts_of_costs_by_name() -> None:
         play(wrong, [0, 0, 0], 1)
 
 
+def test_functions_that_return_dicts() -> None:
+    """Costs without a name are 0, and numbers hold for all environments."""
+
+    def charged(cost: Callable[[Any], Any]) -> VectorBudgetWrapper:
+        env = VectorBudgetWrapper(
+            vector(), {"fuel": 2, "wear": 2}, lambda seen, actions, after: cost(actions), [(1, 1)] * 3
+        )
+        play(env, [0, 1, 1], 1)
+        return env
+
+    assert charged(lambda actions: {"fuel": actions}).spent == {"fuel": [0, 1, 1], "wear": [0] * 3}
+    assert charged(lambda actions: {"fuel": 1, "wear": actions}).spent == {"fuel": [1] * 3, "wear": [0, 1, 1]}
+    with pytest.raises(
+        ModelError, match=r"step, cost: expected resources of the model \('fuel', 'wear'\), found 'fule'"
+    ):
+        charged(lambda actions: {"fule": actions})
+    message = r"step, cost of wear: expected a number, or 3 numbers, one per environment, found shape \(2,\)"
+    with pytest.raises(ModelError, match=message):
+        charged(lambda actions: {"wear": actions[:2]})
+
+
 def test_costs_that_a_wrapper_of_the_vector_computes() -> None:
     class Doubled(gymnasium.vector.VectorWrapper):  # type: ignore[type-arg, unused-ignore]
         passes_actions = True

@@ -316,7 +316,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         else:
             return [read_costs(cost, names, "cost")] * n
         if isinstance(found, Mapping):
-            columns = [list(np.broadcast_to(np.asarray(found[name]), (n,))) for name in names]
+            columns = [_column(x, n, name) for x, name in zip(read_costs(found, names, "step"), names, strict=True)]
             return [list(row) for row in zip(*columns, strict=True)]
         table = np.asarray(found)
         table = table[:, None] if table.shape == (n,) else table
@@ -450,6 +450,15 @@ def _check_inside(env: Any, kind: Kind) -> None:
             check_wrappers(probe, kind, where, vector=True)
         finally:
             probe.close()
+
+
+def _column(costs: Any, n: int, name: str) -> list[Any]:
+    """Return the costs of one resource in each environment, from an array or a number for all."""
+    given = np.asarray(costs)
+    if given.shape not in ((), (n,)):
+        expected = f"a number, or {n} numbers, one per environment"
+        raise ModelError(f"step, cost of {name}", expected, f"shape {given.shape}")
+    return list(np.broadcast_to(given, (n,)))
 
 
 def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> Any:
