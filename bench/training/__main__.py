@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.training import page
 from bench.training.command import Command
-from bench.training.methods import FULL, QUICK, training_jobs
+from bench.training.methods import FULL, QUICK, Size, training_jobs
 from bench.training.run import run_all
 from bench.training.tabular import learning_jobs
 
@@ -20,13 +20,16 @@ COMMAND = Command(
 )  # fmt: skip
 
 
+def jobs_of(size: Size) -> list[dict[str, Any]]:
+    """Return all jobs of a run, seed by seed, so that an interrupted run has whole comparisons."""
+    return sorted(training_jobs(size) + learning_jobs(size), key=lambda job: int(job["seed"]))
+
+
 def main() -> int:
     """Run the command line; return 1 if a method that promises to keep the budget exceeded it."""
     given = COMMAND.read()
     size = QUICK if given.quick else FULL
-    # seed by seed, so that an interrupted run has whole comparisons
-    jobs = sorted(training_jobs(size) + learning_jobs(size), key=lambda job: int(job["seed"]))
-    found = COMMAND.run(given, size.name, jobs, run_all, _report)
+    found = COMMAND.run(given, size.name, jobs_of(size), run_all, _report)
     if found is None:
         return 130
     print(page.tables(found, size))

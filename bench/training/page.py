@@ -79,12 +79,31 @@ def _totals(records: list[Record], part: str) -> tuple[int, int]:
 
 
 def _share(over: int, episodes: int) -> str:
-    share = f" ({over / episodes:.1%})" if over else ""
+    share = f" ({_percent(over, episodes)})" if over else ""
     return f"{over:,} of {episodes:,}{share}"
 
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def overview(records: list[Record]) -> str:
+    """Return a table of the shares of episodes over budget, in training and in evaluation, by method and task."""
+    lines = [f"| method | {' | '.join(TASKS)} |", "| --- |" + " ---: |" * len(TASKS)]
+    for method in METHODS.values():
+        cells = []
+        for task in TASKS.values():
+            done = [record for record in select(records, task.name, method.name) if "error" not in record]
+            shares = [_percent(*_totals(done, part)) for part in ("training", "after")] if done else []
+            left_out = method.continuous_only and task.discrete
+            cells.append(" / ".join(shares) or ("" if left_out else "not run"))
+        lines.append(f"| {method.title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _percent(over: int, episodes: int) -> str:
+    """Return a share of episodes; 0% only if there is none."""
+    return f"{max(over / episodes, 0.001):.1%}" if over else "0%"
 
 
 def task_table(records: list[Record], task: Task) -> str:
@@ -126,7 +145,7 @@ def learning_table(records: list[Record]) -> str:
 def tables(records: list[Record], size: Size) -> str:
     """Return all tables, for the terminal."""
     parts = [f"{task.name}, budget {task.budget}\n{task_table(records, task)}" for task in TASKS.values()]
-    return "\n\n".join([*parts, learning_table(records)])
+    return "\n\n".join([*parts, learning_table(records), overview(records)])
 
 
 def _environment_table() -> str:
@@ -206,7 +225,8 @@ def text(records: list[Record], size: Size) -> str:
     )
     penalties = (f"{task.penalties[0]:g} or {task.penalties[1]:g} ({task.name})" for task in TASKS.values())
     return TEMPLATE.read_text(encoding="utf-8").format(
-        status=_status(records, size), environments=_environment_table(), results="\n\n".join(sections),
+        status=_status(records, size), environments=_environment_table(), overview=overview(records),
+        results="\n\n".join(sections),
         learning_image=_image("learn"), learning=learning_table(records), penalties=", ".join(penalties),
         rollout=ROLLOUT, same=same, versions=_versions(records), settings=_settings_table(),
     )  # fmt: skip

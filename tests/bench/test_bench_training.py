@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.training import page, plot, run, tabular
+from bench.training.__main__ import PUBLISHED, jobs_of
 from bench.training.measure import curve, results, summary
 from bench.training.meter import Episode, Meter
 from bench.training.methods import FULL, METHODS, QUICK, training_jobs
@@ -197,6 +198,22 @@ def test_row_counts():
     assert cells == ["| x", "2 (1 failed)", "3 of 10 (30.0%)", "3 of 10 (30.0%)", "1.0", "3.0 ± 0.0 |"]
 
 
+def test_overview():
+    jobs = {(job["task"], job["method"]): job for job in training_jobs(QUICK)}
+    records = [
+        fake(jobs["CartPole-v1", "CPO"], over=1),
+        fake(jobs["CartPole-v1", "CPO"], over=2),
+        fake(jobs["Acrobot-v1", "CPO"]),
+        {**jobs["Pendulum-v1", "CPO"], "error": "?"},
+    ]
+    lines = page.overview(records).splitlines()
+    assert lines[0] == "| method | CartPole-v1 | Acrobot-v1 | Pendulum-v1 | HalfCheetah-v4 |"
+    assert "| OmniSafe CPO | 30.0% / 30.0% | 0% / 0% | not run | not run |" in lines
+    assert "| Solvent, SAC |  |  | not run | not run |" in lines
+    records[2]["training"] |= {"over": 1, "episodes": 10_000}  # a small share is not rounded to none
+    assert "| 0.1% / 0% |" in page.overview(records)
+
+
 def test_broken_promises():
     jobs = {job["method"]: job for job in training_jobs(QUICK) + tabular.learning_jobs(QUICK)}
     kept = [fake(jobs["solvent-ppo"]), fake(jobs["CPO"], over=3), fake(jobs["q"])]
@@ -234,6 +251,15 @@ def test_page_of_an_interrupted_run_says_how_many_seeds_it_has():
     assert f"{len(records) - 1} of {len(records)} runs recorded" in page.text(records, QUICK)
     assert "0 to 1 of 10 seeds;" in page.text([fake(training_jobs(FULL)[0])], FULL)
     assert " 2 seeds;" in page.text(all_fake(), QUICK)
+
+
+def test_the_published_page_is_what_the_records_say():
+    records = Records(PUBLISHED)
+    found = [record for job in jobs_of(FULL) if (record := records.find(job)) is not None]
+    assert len(found) == len(PUBLISHED.read_text(encoding="utf-8").splitlines())  # all are of today's settings
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(found, FULL)
+    assert page.broken_promises(found) == []
+    assert page.differing_probes(found) == []
 
 
 def test_page_without_records():
