@@ -82,8 +82,7 @@ def test_it_says_what_the_library_says(folder: Path) -> None:
     done = run("solvent learn delivery-van.yaml --epsilon 5 --seed 3 --json --out van.policy --log van.csv")
     record = done.json
     model = solvent.load_model("delivery-van.yaml")
-    rewards = float(model.row_reward.min()), float(model.row_reward.max())
-    learned = solvent.learn(model, epsilon=5, seed=3, reward_range=rewards)
+    learned = solvent.learn(model, epsilon=5, seed=3)
     report = solvent.verify(model, learned.policy)
     assert done.code == 0
     assert record["model"] == {"name": "delivery-van", "fingerprint": model.fingerprint}

@@ -202,6 +202,12 @@ def test_rewards_of_any_range() -> None:
     best = solvent.solve(model).value
     assert best - 2 <= solvent.verify(model, learned.policy).value <= best
     assert learned.value_upper >= best
+    for same in (model, solvent.gym.ModelEnv(model)):  # the default is the range of the model
+        by_default = solvent.learn(same, epsilon=2)
+        assert (by_default.episodes, by_default.value_upper) == (learned.episodes, learned.value_upper)
+    message = 'reward_range: expected rewards from 0 to 1 with bonus="theory", found -3 to 20'
+    with pytest.raises(solvent.ModelError, match=message):
+        solvent.learn(model, epsilon=2, bonus="theory")
 
 
 def test_rounded_costs() -> None:

@@ -86,7 +86,7 @@ FINE: dict[str, set[str]] = {
     "pool": _SWITCH,
     "bonus": set(),
     "bonus_scale": _REALS,
-    "reward_range": set(),
+    "reward_range": {"none"},
     "return_range": {"none", "wide"},
     "random_start": _SWITCH,
     "random_rewards": _SWITCH | {"none"},

@@ -264,10 +264,8 @@ def _task_of_file(
         if value is not None:
             raise ModelError(option, "no such option for a model file", quote(value), "it is for environments only")
     loaded = read_model(session, path)
-    if rewards is None and loaded.n_rows:
-        rewards = float(loaded.row_reward.min()), float(loaded.row_reward.max())
     options: dict[str, Any] = {"budget": read_budget_options(budget, loaded), "cost_support": support}
-    options["reward_range"] = rewards or (0.0, 1.0)
+    options["reward_range"] = rewards
     return LearnTask(loaded.name or path.name, loaded, options, loaded, "learned" if support == "learned" else "known")
 
 
@@ -298,7 +296,7 @@ def _task_of_env(
             "--support learned learns the costs from episodes that exceed the budget",
         )  # fmt: skip
     options = {"horizon": found.horizon, "budget": found.budget, "cost": found.cost, "cost_support": support}
-    options["reward_range"] = rewards or found.reward_range or (0.0, 1.0)
+    options["reward_range"] = rewards or found.reward_range
     if bound is not None:
         options["cost_bound"] = bound
         return LearnTask(str(path), found.env, options, found.table, "bound")

@@ -69,6 +69,14 @@ def model_of(env: Any) -> CMDP | None:
     return model if longest is None or longest >= model.horizon else None
 
 
+def default_rewards(env: Any) -> tuple[float, float]:
+    """Return the range of rewards that is assumed by default: that of a model, or else from 0 to 1."""
+    model = env if isinstance(env, CMDP) else model_of(env)
+    if model is None or not model.n_rows:
+        return 0.0, 1.0
+    return float(model.row_reward.min()), float(model.row_reward.max())
+
+
 def wrapped_model_hint(env: Any) -> str:
     """Return a hint if an environment contains a model that is not played directly because of a wrapper."""
     inner = getattr(env, "unwrapped", env)

@@ -21,7 +21,7 @@ from solvent.learning.arguments import (
     read_settings,
 )
 from solvent.learning.bonus import BonusName
-from solvent.learning.environment import CostLike, Environment
+from solvent.learning.environment import CostLike, Environment, default_rewards
 from solvent.learning.graph import ROUNDING_HINT
 from solvent.learning.learner import Callback, Replan
 from solvent.learning.result import LearnResult
@@ -52,7 +52,7 @@ def learn(
     pool: bool = True,
     bonus: BonusName = "practical",
     bonus_scale: float = BONUS_SCALE,
-    reward_range: tuple[float, float] = (0.0, 1.0),
+    reward_range: tuple[float, float] | None = None,
     return_range: tuple[float, float] | None = None,
     random_rewards: bool | None = None,
     replan: Replan = "doubling",
@@ -72,11 +72,12 @@ def learn(
     Parameters
     ----------
     env : CMDP or Environment
-        A model is played in compiled code; its probabilities and rewards are not used otherwise. With a known support,
-        its resources may saturate, and its episodes may have a goal (`must_end_in`), which every episode then reaches;
-        models with rewards for ending are refused. An environment has Gymnasium's interface, numbered actions (a
-        `Discrete` space) and finitely many states: a `Discrete`, `MultiDiscrete` or `MultiBinary` space, or a `Tuple`
-        or `Dict` of these, whose states are named by tuples; see `solvent.learning.Environment`.
+        A model is played in compiled code; its probabilities and rewards are not used otherwise, except for the range
+        of the rewards. With a known support, its resources may saturate, and its episodes may have a goal
+        (`must_end_in`), which every episode then reaches; models with rewards for ending are refused. An environment
+        has Gymnasium's interface, numbered actions (a `Discrete` space) and finitely many states: a `Discrete`,
+        `MultiDiscrete` or `MultiBinary` space, or a `Tuple` or `Dict` of these, whose states are named by tuples; see
+        `solvent.learning.Environment`.
     horizon : int, optional
         Number of steps of an episode; required for an environment, given by a model.
     budget : number, Budget, or dict of them by resource, optional
@@ -130,8 +131,9 @@ def learn(
     bonus_scale : float
         Factor of the bonus with which three of four episodes explore; the fourth closes the gap. The bounds do not
         depend on it. Not used by "theory".
-    reward_range : (float, float)
-        The least and the greatest possible reward of a step; within 0 and 1 for "theory".
+    reward_range : (float, float), optional
+        The least and the greatest possible reward of a step; within 0 and 1 for "theory". Default: those of the model;
+        (0, 1) for an environment.
     return_range : (float, float), optional
         The least and the greatest possible sum of rewards of an episode, if it is narrower than `reward_range` times
         the horizon; (0, 1) if only reaching a goal is rewarded. It tightens the bounds. Not for "theory".
@@ -196,7 +198,8 @@ def learn(
     """
     settings = read_settings(
         epsilon=epsilon, delta=delta, pool=pool, bonus=bonus, bonus_scale=bonus_scale, replan=replan,
-        reward_range=reward_range, return_range=return_range, random_rewards=random_rewards, seed=seed,
+        reward_range=default_rewards(env) if reward_range is None else reward_range, return_range=return_range,
+        random_rewards=random_rewards, seed=seed,
     )  # fmt: skip
     check_run(max_episodes, checkpoint, checkpoint_every, resume=resume)
     check_callback(callback)
