@@ -223,6 +223,7 @@ def test_policies(folder: Path) -> None:
 
 
 def test_levels(folder: Path) -> None:
+    (folder / "two-tanks.yaml").write_text(TWO_TANKS)
     van = "solvent levels delivery-van.yaml"
     lines = [
         f"{van} --capacity 30",
@@ -237,6 +238,7 @@ def test_levels(folder: Path) -> None:
         "solvent levels drone.yaml --capacity 20 --resource battery",
         "solvent levels dose.yaml --capacity 20",
         "solvent levels campaign.yaml --capacity 20",
+        "solvent levels two-tanks.yaml --capacity 3 --resource fuel",
     ]
     check_golden("levels", session(lines))
 

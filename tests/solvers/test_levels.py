@@ -218,6 +218,16 @@ def test_discounted_models_and_models_of_several_resources() -> None:
     assert solvent.survival_levels(model, "time", capacity=10).levels == {"a": None, "b": None}
 
 
+@pytest.mark.parametrize(
+    ("budget", "ignored"),
+    [(None, ()), ({"time": 9, "fuel": 3}, ("time: at most 9",)), ({"time": None, "fuel": 3}, ())],
+)
+def test_limits_on_other_resources_are_named(budget: Any, ignored: tuple[str, ...]) -> None:
+    b = CMDP.builder(horizon=2, start="a", resources=["time", "fuel"], budget=budget)
+    b.add("a", "go", outcomes=[(1, "a", (1, 0))])
+    assert solvent.survival_levels(b.build(), "fuel", capacity=1).ignored_limits == ignored
+
+
 def drive(agent: Any, model: CMDP, pick: Callable[[list[Any]], Any], steps: int) -> int:
     """Act until the agent is done, at most `steps` times, and return the number of steps."""
     for step in range(steps):

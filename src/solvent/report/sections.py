@@ -185,8 +185,7 @@ def _proof(contents: Contents) -> Markup:
             rows.append((f"least {shown(name)} ever spent", nothing, amount_text(checked.least_spent[name])))
     if checked:
         chance = checked.violation_probability
-        fault = fault_text(contents.model, limits).replace("breaks", "breaking").replace("misses", "missing")
-        chance_label = f"probability of {fault}"
+        chance_label = f"probability of {fault_text(contents.model, limits, noun=True)}"
         rows.append((chance_label, nothing, "unknown" if chance is None else value_text(chance)))
         if checked.has_goal:
             rows.append(("always ends where it must", nothing, "yes" if checked.feasible else "no"))

@@ -104,10 +104,11 @@ def problem_text(model: CMDP, limits: Limits) -> str:
     )
 
 
-def fault_text(model: CMDP, limits: Limits) -> str:
-    """Return what a plan must never do: break a limit, miss the goal, or either."""
-    faults = [*(["breaks a limit"] if limits.resources else []), *(["misses the goal"] if _has_goal(model) else [])]
-    return " or ".join(faults) or "breaks a limit"
+def fault_text(model: CMDP, limits: Limits, *, noun: bool = False) -> str:
+    """Return what a plan must never do, as in "it breaks a limit or misses the goal"; as a noun, "breaking a limit"."""
+    breaks, misses = ("breaking a limit", "missing the goal") if noun else ("breaks a limit", "misses the goal")
+    faults = [*([breaks] if limits.resources else []), *([misses] if _has_goal(model) else [])]
+    return " or ".join(faults) or breaks
 
 
 def _has_goal(model: CMDP) -> bool:

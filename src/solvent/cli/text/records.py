@@ -181,6 +181,7 @@ def levels_record(found: Levels) -> dict[str, Any]:
         "capacity": amount(found.capacity),
         "reload": [name(state) for state in found.reload],
         "targets": [name(state) for state in found.targets],
+        "ignored_limits": list(found.ignored_limits),
         "start_level": amount(found.start_level),
         "levels": [
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -235,13 +235,17 @@ def curve_text(curve: Curve, plot: str | None = None, *, verbose: bool = False) 
 
 def limit_rows(found: Curve | Surface, what: str) -> list[tuple[str, str]]:
     """Return rows for `facts_grid`: limits that a curve or a surface keeps, and those that it ignores."""
-    kept = fixed_limits(found.fixed_limits)
-    ignored = [f"{limit}, which policies of this {what} can break" for limit in found.ignored_limits]
-    return [
-        (label if not i else "", text)
-        for label, texts in (("kept", kept), ("ignored", ignored))
-        for i, text in enumerate(texts)
-    ]
+    ignored = _ignored(found.ignored_limits, f"policies of this {what}")
+    return [*_labeled("kept", fixed_limits(found.fixed_limits)), *_labeled("ignored", ignored)]
+
+
+def _ignored(limits: Iterable[str], who: str) -> list[str]:
+    return [f"{limit}, which {who} can break" for limit in limits]
+
+
+def _labeled(label: str, texts: list[str]) -> list[tuple[str, str]]:
+    """Return rows for `facts_grid`, of which the first has the label."""
+    return [("" if i else label, text) for i, text in enumerate(texts)]
 
 
 class CurveAmounts(NamedTuple):
@@ -309,6 +313,7 @@ def levels_text(found: Levels, *, verbose: bool = False) -> RenderableType:
         [
             ("start", f"{_start_text(found.model.start)}: {'impossible' if start is None else short_amount(start)}"),
             ("possible", f"from {found.n_possible:,} of {len(found):,} states"),
+            *_labeled("ignored", _ignored(found.ignored_limits, "the policy")),
         ]
     )
     table = Table("state", "level", "action when full")

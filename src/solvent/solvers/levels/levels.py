@@ -83,6 +83,12 @@ class Levels:
         """Number of states from which some level up to the capacity is enough."""
         return int((self.ticks != IMPOSSIBLE).sum())
 
+    @property
+    def ignored_limits(self) -> tuple[str, ...]:
+        """Limits of the model on other resources, which the policy can break."""
+        others = [(name, each) for name, each in (self.model.budget or {}).items() if name != self.resource]
+        return tuple(f"{name}: {each.text}" for name, each in others if (each.upper, each.lower) != (None, None))
+
     def action(self, state: Hashable, level: Number | None = None) -> Hashable:
         """Return the action of the policy; by default, with a full account.
 
@@ -184,7 +190,8 @@ def survival_levels(
     Parameters
     ----------
     model : CMDP or DiscountedCMDP
-        Its steps must be alike (stationary). Its horizon or discount, rewards and budget are not used.
+        Its steps must be alike (stationary). Its horizon or discount, rewards and budget are not used; `ignored_limits`
+        of the result lists limits on other resources.
     resource : str, optional
         May be omitted if the model has only one.
     capacity : number
