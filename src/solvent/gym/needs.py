@@ -212,8 +212,9 @@ class FloatNeeds:
         elif callable(given) and (self._vectorized or getattr(given, "vectorized", False)):
             answer = given(observation, self._argument(given, actions))
             if isinstance(answer, Mapping):
-                columns = zip(read_costs(answer, names, where), names, strict=True)
-                found = np.stack([self._rows(x, actions, f"{where}, {quote(name)}") for x, name in columns], axis=1)
+                by_name = zip(names, read_costs(answer, names, where), strict=True)
+                columns = [self._rows(each, actions, f"{where}, {quote(name)}") for name, each in by_name]
+                found = np.stack(columns, axis=1)
             else:
                 found = np.asarray(answer, np.float64)
             found = found[:, None] if found.ndim == 1 else found
