@@ -184,7 +184,7 @@ class FloatNeeds:
         fitting = np.isfinite(bound) & (bound <= left.most)
         if self._reserve is not None:
             kept = np.maximum(self._evaluate(self._reserve, observation, actions, "reserve"), 0.0)
-            together = np.nextafter(bound + kept, np.inf)
+            together = np.where(kept > 0, np.nextafter(bound + kept, np.inf), bound)
             # clamp(spent + bound) + kept <= limit
             fitting &= (kept <= left.at_ceiling) | ((together <= left.now) & (kept <= left.at_floor))
         return np.asarray(fitting.all(axis=1))
