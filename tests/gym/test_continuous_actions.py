@@ -197,6 +197,59 @@ def test_costs_that_saturate() -> None:
     assert Fraction(2) - Fraction(1, 10**5) < env.spent["cost"] <= 2
 
 
+ENDS = st.sampled_from([None, "1/2", 1, 3])
+
+
+@given(ENDS, ENDS, st.sampled_from([0, "1/2", 1, 2]), st.sampled_from([0, "1/4", 1, 2, 9]), st.booleans(), st.data())
+def test_reserves_beside_floors_and_ceilings(
+    floor: Any, ceiling: Any, spent: Any, reserve: Any, whole: bool, data: st.DataObject
+) -> None:
+    """What is executed, and whether anything is, by the definition: clamp(spent + bound) + reserve <= limit."""
+    least = Fraction(0) if floor is None else -Fraction(floor)
+    most = None if ceiling is None else Fraction(ceiling)
+    account = Resource("cost", floor=None if floor is None else least, ceiling=most)
+    if account.clamp(Fraction(spent)) != Fraction(spent):
+        return
+    space = spaces.MultiDiscrete([9]) if whole else spaces.Box(-1, 1, (1,), np.float32)
+
+    def price(action: Any) -> Any:
+        """Return a cost from -2 to 2 that is exact."""
+        return Fraction(int(action[0]), 2) - 2 if whole else float(action[0]) * 2
+
+    class Tank(gymnasium.Env[Any, Any]):
+        observation_space, action_space = spaces.Box(0, 1, (1,), np.float32), space
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            return np.zeros(1, np.float32), 0.0, False, False, {"cost": price(action)}
+
+    null = np.array([0]) if whole else np.array([-1.0])  # a refund of 2
+    env = ContinuousBudgetWrapper(
+        Tank(), 2, cost_bound=lambda seen, action: price(action), reserve=reserve, resources=[account], spent=spent,
+        null_action=null, slack=0 if not whole else None, margin=0, dead_start="end",
+    )  # fmt: skip
+
+    def fits(before: Fraction, action: Any, more: Fraction = Fraction(0)) -> bool:
+        return account.clamp(before + Fraction(price(action))) + Fraction(reserve) + more <= 2
+
+    # floats are charged as the greater of two readings, and compared with sums that are rounded up
+    rounding = Fraction(0) if whole else Fraction(1, 10**9)
+    amount, dead = Fraction(spent), env.reset()[1]["dead_end"]
+    for _ in range(4):
+        assert fits(amount, null) if not dead else not fits(amount, null, rounding)
+        if dead:
+            break
+        proposed = np.array([data.draw(st.integers(0, 8))]) if whole else np.float32([data.draw(st.floats(-1, 1))])
+        info = env.step(proposed)[4]
+        executed = info["executed_action"]
+        assert fits(amount, executed)
+        assert not fits(amount, proposed, rounding) or (executed == proposed).all()
+        amount, dead = account.clamp(amount + Fraction(price(executed))), info["dead_end"]
+        assert amount <= env.spent["cost"] <= min(amount + rounding, 2 - Fraction(reserve))
+
+
 SPACES = [
     (spaces.MultiDiscrete([3, 2, 4]), [[0, 1, 5], [0, "1/3"], [0, 2, 1, 7]]),
     (spaces.MultiBinary(4), [[0, 1], [0, "0.1"], [0, 3], [0, 0]]),
@@ -347,6 +400,54 @@ def test_forbidden_actions() -> None:
     )
     env.reset()
     assert env.step(np.ones(1, np.float32))[4]["executed_action"][0] == pytest.approx(0.5, abs=1e-6)
+    for ceiling in ("1/2", 2):  # also if no cost at all could exceed the limit
+        tank = ContinuousBudgetWrapper(
+            Motor(1, 0), 1, cost=0, resources=[Resource("cost", ceiling=ceiling)],
+            cost_bound=lambda observation, action: None if action[0] > 0.5 else 0,
+        )  # fmt: skip
+        tank.reset()
+        assert tank.step(np.ones(1, np.float32))[4]["executed_action"][0] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_bounds_are_rarely_computed_when_nothing_remains() -> None:
+    """The closed form says at once that only the null action fits."""
+
+    class Counted(NormCost):
+        calls = 0
+
+        def __call__(self, observation: Any, action: Any) -> Any:
+            type(self).calls += 1
+            return super().__call__(observation, action)
+
+    env = ContinuousBudgetWrapper(Motor(3, 1.0, steps=300), 1, cost_bound=Counted())
+    env.reset()
+    for _ in range(50):
+        env.step(np.ones(3, np.float32))
+    before = Counted.calls
+    for _ in range(100):
+        assert not env.step(np.ones(3, np.float32))[4]["executed_action"].any()
+    assert Counted.calls - before <= 400
+
+
+def test_vectorized_bounds_by_resource() -> None:
+    def make(bound: Any) -> ContinuousBudgetWrapper:
+        env = ContinuousBudgetWrapper(Motor(1), {"fuel": 2, "wear": 1}, lambda *_: {}, bound, vectorized=True)
+        env.reset()
+        return env
+
+    env = make(lambda seen, actions: {"fuel": np.abs(actions[:, 0]), "wear": 0})
+    assert env.step(np.ones(1, np.float32))[4]["action_scale"] == 1
+    make(lambda seen, actions: {"fuel": actions[:, 0]})  # what is not named costs nothing
+    with pytest.raises(ModelError, match=r"cost_bound, cost: expected resources of the model .*, found 'fule'"):
+        make(lambda seen, actions: {"fule": actions[:, 0]})
+    for bound in (
+        lambda seen, actions: {"fuel": np.ones(2)},
+        {"fuel": lambda seen, actions: np.ones(2), "wear": 0},
+    ):
+        with pytest.raises(
+            ModelError, match=r"cost_bound, 'fuel': expected 1 numbers, one per action, found shape \(2,\)"
+        ):
+            make(bound)
 
 
 def test_the_negative_of_a_key_and_meters() -> None:

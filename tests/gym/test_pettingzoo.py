@@ -203,6 +203,39 @@ def test_mistakes_with_several_agents() -> None:
         silent.step({"a": 0, "b": 0, "c": 0})
 
 
+def test_refunds_at_the_same_time() -> None:
+    """What agents spend and give back in one step counts together: no limit is broken between them."""
+    prices = {"a": [0, 2, 2], "b": [-1, -1], "c": [-1, -1, -1, -1]}
+    env = ParallelBudgetWrapper(Team(), 0, prices, shared=True)
+    env.reset()
+    for _ in range(5):
+        assert env.action_mask("a").tolist() == [True, False, False]  # a third of the refunds each
+        env.step({"a": 0, "b": 0, "c": 0})
+        env.reset()
+    env = ParallelBudgetWrapper(Team(), 0, {"a": [2, 2, 2], "b": [-1, -1], "c": [-1, -1, -1, -1]}, shared=True)
+    env.reset()
+    for _ in range(5):
+        env.step({"a": 0, "b": 0, "c": 0})
+    assert (sum(env.spent.values()), env.violations) == (0, 0)
+
+
+@pytest.mark.parametrize(("shared", "count"), [(False, 2), (True, 1)])
+def test_all_agents_are_charged_before_an_error(shared: bool, count: int) -> None:
+    """A wrong bound of one agent does not hide what the others spent."""
+    env = ParallelBudgetWrapper(Team(), 2, 0, cost="cost", shared=shared)
+    env.reset()
+    with pytest.raises(PolicyError, match="agent 'a', action 2, cost: expected at most 0, as cost_bound says, found 2"):
+        env.step({"a": 2, "b": 1, "c": 2})
+    assert env.spent == {"a": 2, "b": 3, "c": 5}
+    assert env.violations == count
+    missing = ParallelBudgetWrapper(Team(), 2, 0, cost="price")
+    missing.reset()
+    with pytest.raises(
+        ModelError, match=r"info of agent 'a': expected a cost under 'price', found the keys \['cost'\]"
+    ):
+        missing.step({"a": 0, "b": 0, "c": 0})
+
+
 def test_copies_of_wrappers_of_several_agents() -> None:
     env = ParallelBudgetWrapper(Team(), 9, PRICES)
     env.reset()

@@ -80,7 +80,10 @@ def test_the_table() -> None:
         ({"x": None}, "no limit"),
         (Budget.final(3), "3 at the end"),
         (Budget(upper=20, lower=0), "between 0 and 20"),
-        (Budget(upper=[10**9, 2, 3, 4]), "at most 1000000000 after st..."),
+        (
+            Budget(upper=[10**9, 2, 3, 4]),
+            "at most 1000000000 after step 0, at most 2 after step 1, at most 3 after step 2, at most 4 after step 3",
+        ),
     ],
 )
 def test_budgets_are_shown(budget: Any, shown: str) -> None:

@@ -15,6 +15,11 @@ n + 8 times 2**-149 (2**-24 in float16). So `tiny` has one more term for the Euc
 which may compute one.
 
 Actions of MultiDiscrete and MultiBinary spaces are whole numbers, and their bounds are compared as exact numbers.
+
+An action fits if clamp(spent + bound) + max(reserve, 0) <= limit, as for masks, where clamp moves an amount to the
+floor f or the ceiling c of a resource that saturates. Since clamp(x) = min(max(x, f), c), clamp(x) <= y if and only if
+c <= y, or x <= y and f <= y; so `FloatNeeds` compares the reserve with limit - c, bound + reserve with limit - spent,
+and the reserve with limit - f.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +38,7 @@ from solvent.gym.norms import NormCost, flat_rows
 from solvent.gym.tracker import BudgetTracker
 from solvent.model.build import read_costs
 from solvent.model.cost_bounds import Bound, CostBounds
+from solvent.model.resources import Resource
 
 #: Twice the unit roundoff, and a bound on the error of a result below the normal range: of float32, and of float16.
 _ROUNDOFF, _SMALLEST = 2.0**-23, 2.0**-126
@@ -54,20 +60,49 @@ class Needs(Protocol):
         """Return a reported cost as the exact amount to be charged."""
 
 
-def room_of(tracker: BudgetTracker, margin: Fraction) -> list[Fraction | None]:
-    """Return how much each resource may cost in the coming step, less a share of its limit; None for any amount."""
-    found: list[Fraction | None] = []
-    for d, (spent, account) in enumerate(zip(tracker.amounts, tracker.accounts, strict=True)):
+def limits_of(tracker: BudgetTracker, margin: Fraction) -> list[Fraction]:
+    """Return the most that may have been spent of each resource after the coming step: its limit, less a share."""
+    found = []
+    for d in range(len(tracker.resources)):
         limit = tracker.upper(d, tracker.step)
         assert limit is not None  # budgets without a model have one upper limit per resource
-        limit -= abs(limit) * margin
-        if account.ceiling is not None and account.ceiling <= limit:
-            found.append(None)
-        elif account.floor is not None and account.floor > limit:
-            found.append(Fraction(-1) - abs(limit) - abs(spent))  # never
-        else:
-            found.append(limit - spent)
+        found.append(limit - abs(limit) * margin)
     return found
+
+
+class _Left(NamedTuple):
+    """What is left of each resource before a step, rounded down; arrays of shape (D,).
+
+    Attributes
+    ----------
+    now, at_floor, at_ceiling : ndarray of float64
+        The limit minus what was spent, minus the floor (infinity without one), and minus the ceiling (-infinity).
+    most : ndarray of float64
+        The most that the step may cost without a reserve.
+    """
+
+    now: NDArray[np.float64]
+    at_floor: NDArray[np.float64]
+    at_ceiling: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        limits: Sequence[Fraction],
+        amounts: Sequence[Fraction],
+        accounts: Sequence[Resource],
+        caps: NDArray[np.float64],
+    ) -> _Left:
+        """Return what is left, given limits and caps on the cost of the step."""
+        rows = []
+        for limit, spent, account, cap in zip(limits, amounts, accounts, caps.tolist(), strict=True):
+            now = round_down(limit - spent)
+            at_floor = math.inf if account.floor is None else round_down(limit - account.floor)
+            at_ceiling = -math.inf if account.ceiling is None else round_down(limit - account.ceiling)
+            free = math.inf if at_ceiling >= 0 else -math.inf if at_floor < 0 else now
+            rows.append((now, at_floor, at_ceiling, min(free, cap)))
+        return cls(*np.array(rows).T)
 
 
 class FloatNeeds:
@@ -115,6 +150,8 @@ class FloatNeeds:
         if slack != 0 and any(_may_take_a_root(each) for each in norms):
             factor, least = (weight, _HALF_SMALLEST) if half else (max(weight, _FACTOR), _LEAST)
             self._tiny += factor * math.sqrt((size + 8) * least)
+        self._state: tuple[int, ...] = ()  # of the tracker, when what is left was computed
+        self._known: _Left
 
     @property
     def norm(self) -> NormCost | None:
@@ -125,26 +162,32 @@ class FloatNeeds:
         single = len(self._tracker.resources) == 1 and self._reserve is None
         return bound if isinstance(bound, NormCost) and single else None
 
-    @property
-    def relative(self) -> float:
-        """The relative rounding error that is allowed for."""
-        return self._slack
+    def greatest(self) -> float:
+        """Return the greatest value of the bound, before it is raised, that fits, up to rounding.
 
-    def room(self) -> NDArray[np.float64]:
-        """Return the greatest cost of the coming step that fits, shape (D,), rounded down."""
-        return np.asarray(np.minimum(self._left(), self._caps))
+        For one resource without a reserve; not above 0 if only actions that cost nothing fit.
+        """
+        return (float(self._left().most[0]) - self._tiny) / (1 + self._slack)
 
-    def _left(self) -> NDArray[np.float64]:
-        return np.array([np.inf if x is None else round_down(x) for x in room_of(self._tracker, self._margin)])
+    def _left(self) -> _Left:
+        tracker = self._tracker
+        state = tracker.version, tracker.step, *tracker.ticks
+        if state != self._state:
+            self._state, limits = state, limits_of(tracker, self._margin)
+            self._known = _Left.of(limits, tracker.amounts, tracker.accounts, self._caps)
+        return self._known
 
     def fits(self, observation: Any, actions: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether each action, one per row, keeps all limits."""
         bound = self._upper(observation, actions)
-        fitting = (bound <= self._caps).all(axis=1)
+        left = self._left()
+        fitting = np.isfinite(bound) & (bound <= left.most)
         if self._reserve is not None:
-            kept = self._evaluate(self._reserve, observation, actions, "reserve")
-            bound = np.nextafter(bound + np.maximum(kept, 0.0), np.inf)
-        return np.asarray(fitting & (bound <= self._left()).all(axis=1))
+            kept = np.maximum(self._evaluate(self._reserve, observation, actions, "reserve"), 0.0)
+            together = np.where(kept > 0, np.nextafter(bound + kept, np.inf), bound)
+            # clamp(spent + bound) + kept <= limit
+            fitting &= (kept <= left.at_ceiling) | ((together <= left.now) & (kept <= left.at_floor))
+        return np.asarray(fitting.all(axis=1))
 
     def most(self, observation: Any, action: NDArray[Any]) -> list[Fraction]:
         """Return the greatest cost of an action that fits, by resource in order."""
@@ -169,8 +212,11 @@ class FloatNeeds:
         elif callable(given) and (self._vectorized or getattr(given, "vectorized", False)):
             answer = given(observation, self._argument(given, actions))
             if isinstance(answer, Mapping):
-                answer = np.stack([np.asarray(answer[name], np.float64) for name in names], axis=1)
-            found = np.asarray(answer, np.float64)
+                by_name = zip(names, read_costs(answer, names, where), strict=True)
+                columns = [self._rows(each, actions, f"{where}, {quote(name)}") for name, each in by_name]
+                found = np.stack(columns, axis=1)
+            else:
+                found = np.asarray(answer, np.float64)
             found = found[:, None] if found.ndim == 1 else found
             if found.shape != (len(actions), len(names)):
                 expected = f"numbers of shape ({len(actions)}, {len(names)}), one row per action"
@@ -186,11 +232,19 @@ class FloatNeeds:
 
     def _column(self, given: Any, observation: Any, actions: NDArray[Any], where: str) -> NDArray[np.float64]:
         if callable(given) and (self._vectorized or getattr(given, "vectorized", False)):
-            return np.asarray(given(observation, self._argument(given, actions)), np.float64).reshape(len(actions))
+            return self._rows(given(observation, self._argument(given, actions)), actions, where)
         if callable(given):
             found = [round_up(given(observation, action), where) for action in self._argument(given, actions)]
             return np.array(found)
         return np.full(len(actions), round_up(given, where))
+
+    @staticmethod
+    def _rows(given: Any, actions: NDArray[Any], where: str) -> NDArray[np.float64]:
+        """Return the numbers of one resource, one per action, from an array or a number for all."""
+        found = np.asarray(given, np.float64)
+        if found.size != len(actions) and found.ndim:
+            raise ModelError(where, f"{len(actions)} numbers, one per action", f"shape {found.shape}")
+        return np.full(len(actions), found) if not found.ndim else found.reshape(len(actions))
 
     @staticmethod
     def _argument(given: Any, actions: NDArray[Any]) -> NDArray[Any]:
@@ -238,11 +292,12 @@ class ExactNeeds:
         kept = self._read(0 if self._reserve is None else self._reserve, observation, action, "reserve")
         if bound is None or kept is None:
             return False
-        each = zip(bound, kept, self._caps, room_of(self._tracker, self._margin), strict=True)
-        for most, least, cap, room in each:
-            if (cap is not None and most > cap) or (room is not None and most + max(least, Fraction(0)) > room):
-                return False
-        return True
+        tracker, limits = self._tracker, limits_of(self._tracker, self._margin)
+        each = zip(bound, kept, self._caps, tracker.amounts, tracker.accounts, limits, strict=True)
+        return all(
+            (cap is None or most <= cap) and account.clamp(spent + most) + max(least, Fraction(0)) <= limit
+            for most, least, cap, spent, account, limit in each
+        )
 
     def _read(self, given: Any, observation: Any, action: NDArray[Any], where: str) -> Bound:
         if isinstance(given, Mapping):

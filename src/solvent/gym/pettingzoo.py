@@ -121,8 +121,28 @@ class _Accounts:
         found = [self._bounds[agent](seen, a) for a in range(int(self.spaces[agent].n))]
         return [None if x is None or (own is not None and not own[a]) else x[0] for a, x in enumerate(found)]
 
-    def charge(self, agent: Any, seen: Any, chosen: int, info: Mapping[str, Any]) -> None:
-        """Charge the cost of an action, by position; raise a `PolicyError` if it exceeds the bound."""
+    def charge(self, chosen: Mapping[Any, int], seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
+        """Charge the costs of actions that were taken at the same time, by position.
+
+        Raises
+        ------
+        PolicyError
+            If a cost exceeds its bound; the other agents have been charged then.
+        ModelError
+            If a cost is missing.
+        """
+        wrong: SolventError | None = None
+        for agent, at in chosen.items():
+            try:
+                self._charge(agent, seen[agent], at, infos.get(agent, {}))
+            except SolventError as found:
+                wrong = wrong or found
+        broken = [agent for agent in chosen if self.remaining(agent) < 0]
+        self.violations += bool(broken) if self._shared else len(broken)
+        if wrong is not None:
+            raise wrong
+
+    def _charge(self, agent: Any, seen: Any, chosen: int, info: Mapping[str, Any]) -> None:
         bound = self._last[agent][chosen]  # a function may return another bound after the step
         assert bound is not None  # otherwise the action would have been masked
         amount, action = bound, chosen + int(self.spaces[agent].start)
@@ -133,7 +153,6 @@ class _Accounts:
             reported = info[self._cost] if isinstance(self._cost, str) else self._cost(agent, seen, action)
             amount = exact(reported, f"agent {quote(agent)}, cost")
         self.spent[agent] += amount
-        self.violations += self.remaining(agent) < 0
         if amount > bound:
             raise PolicyError(
                 f"agent {quote(agent)}, action {action}, cost",
@@ -225,7 +244,10 @@ class _WithAccounts:
 
     @property
     def violations(self) -> int:
-        """Number of charges so far that broke a limit; 0 unless a bound is wrong, which also raises an error."""
+        """Number of times so far that an agent, or all together, broke the limit after a step.
+
+        0 unless a bound is wrong, which also raises an error.
+        """
         return self._accounts.violations
 
     def remaining(self, agent: Any) -> Fraction:
@@ -352,8 +374,7 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         taken = {agent: at + int(self._accounts.spaces[agent].start) for agent, at in chosen.items()}
         before = self._seen
         seen, rewards, terminations, truncations, infos = self.env.step(taken)
-        for agent, at in chosen.items():
-            self._accounts.charge(agent, before[agent], at, infos.get(agent, {}))
+        self._accounts.charge(chosen, before, infos)
         self._look(seen, infos)
         dead_end = any(not mask.any() for mask in self._masks.values())
         if dead_end:
@@ -483,6 +504,6 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
             self.env.step(action)
         else:
             chosen = self._accounts.choose(agent, action, self._mask, self._fallback)
-            self._accounts.charge(agent, self._seen, chosen, {})
+            self._accounts.charge({agent: chosen}, {agent: self._seen}, {})
             self.env.step(chosen + int(self._accounts.spaces[agent].start))
         self._look()

@@ -65,8 +65,10 @@ def move_in_box(
 
     norm = needs.norm
     if norm is not None and not null.any():
-        cost = float(norm(observation, flat_rows(action[None].astype(np.float64)))[0])
-        scales = norm.scale(cost, float(needs.room()[0]) * (1 - needs.relative)) * _SHRINKS
+        cost, most = float(norm(observation, flat_rows(action[None].astype(np.float64)))[0]), needs.greatest()
+        if most <= 0:
+            return Moved(null.copy(), 0.0)
+        scales = norm.scale(cost, most) * _SHRINKS
         fitting = needs.fits(observation, candidates(scales))
         if fitting.any():
             best = float(scales[np.argmax(fitting)])

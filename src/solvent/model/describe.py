@@ -229,10 +229,6 @@ def _facts(model: CMDP, d: int) -> ResourceFacts:
     if budget is not None:
         shown = budget.text.removeprefix("at most ") if isinstance(budget.upper, Fraction) else budget.text
     return ResourceFacts(
-        model.resources[d], low, high, column.unit, bits, column.decimal_digits, _shorten(shown),
+        model.resources[d], low, high, column.unit, bits, column.decimal_digits, shown,
         model.floors[d], model.ceilings[d],
     )  # fmt: skip
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 30 else text[:27] + "..."
