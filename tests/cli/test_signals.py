@@ -186,6 +186,35 @@ def test_a_signal_while_a_command_begins_or_ends(number: signal.Signals, work: P
         try_out("info small.npz", work, number, float(moment))
 
 
+#: The program, with a signal before the command begins and where Python discards exceptions.
+DISCARDED = """
+import signal, sys
+from solvent import cli
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal({number})
+
+def check(*_):
+    Finalized()
+
+cli.require_address_space = check
+sys.argv = ["solvent", "info", "small.npz", "--json"]
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_is_not_lost_where_exceptions_are_discarded(number: signal.Signals, work: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", DISCARDED.format(number=int(number))], cwd=work, text=True, capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == CODES[number]
+    check(End(ran.returncode, ran.stdout, ran.stderr, 0.0), work, number)
+    assert ran.stderr == "interrupted\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["frontier", "reduction", "compare", "learn"])
 def test_a_second_signal_ends_a_command_too(name: str, work: Path) -> None:

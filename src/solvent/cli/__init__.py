@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from solvent.cli.signals import OUTSIDE
+from solvent.cli.signals import OUTSIDE, interrupted_texts
 from solvent.core.memory import IMPORTS, require_address_space
 from solvent.errors import AddressSpaceError
 
@@ -31,17 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments is None:  # this process is the program
-            OUTSIDE.handle()
+            OUTSIDE.handle("--json" in given)
         require_address_space(IMPORTS, "Solvent")
         from solvent.cli.app import run
 
         code = run(given)
-    except KeyboardInterrupt:  # before a command could handle it
-        code = OUTSIDE.code
-        print("interrupted", file=sys.stderr)
-        if "--json" in given:
-            error = {"kind": "Interrupted", "message": "interrupted"}
-            print(json.dumps({"error": error, "exit_code": code, "written": {}, "interrupted": True}, indent=1))
+    except KeyboardInterrupt:  # in another program, before a command could handle it
+        code = 128 + signal.SIGINT
+        out, err = interrupted_texts(code, "--json" in given)
+        sys.stdout.write(out)
+        sys.stderr.write(err)
     except AddressSpaceError as error:  # raised before any command runs; commands report their own errors
         code = 3
         print(f"error: {error}", file=sys.stderr)
