@@ -102,16 +102,16 @@ def refuse_lower_limits(limits: Limits) -> None:
 
 def read_settings(
     *,
-    epsilon: float = 0.1,
-    delta: float = 0.05,
-    pool: bool = True,
-    bonus: BonusName = "practical",
-    bonus_scale: float = BONUS_SCALE,
-    replan: Replan = "doubling",
-    reward_range: tuple[float, float] = (0.0, 1.0),
-    return_range: tuple[float, float] | None = None,
-    random_rewards: bool | None = None,
-    seed: int = 0,
+    epsilon: float,
+    delta: float,
+    pool: bool,
+    bonus: BonusName,
+    bonus_scale: float,
+    replan: Replan,
+    reward_range: tuple[float, float],
+    return_range: tuple[float, float] | None,
+    random_rewards: bool | None,
+    seed: int,
 ) -> LearnSettings:
     """Return the settings of a learner, or raise a `ModelError` that names the wrong argument."""
     check_choice("bonus", bonus, ("practical", "theory"))
