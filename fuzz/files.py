@@ -173,10 +173,13 @@ def _policies() -> list[tuple[Seed, Any]]:
 
 @cache
 def _first_learner(name: str) -> Learner:
-    from solvent.learning.arguments import read_settings
+    from solvent.learning.arguments import BONUS_SCALE, read_settings
     from solvent.learning.setup import LearnSetup
 
-    settings = read_settings(epsilon=0.01, pool=name != "nodes", reward_range=(0.0, 2.0), seed=3)
+    settings = read_settings(
+        epsilon=0.01, delta=0.05, pool=name != "nodes", bonus="practical", bonus_scale=BONUS_SCALE, replan="doubling",
+        reward_range=(0.0, 2.0), return_range=None, random_rewards=None, seed=3,
+    )  # fmt: skip
     support: Any = "learned" if name == "learned" else None
     return LearnSetup(env=_models()["van"], settings=settings, cost_support=support).learner()
 

@@ -19,6 +19,7 @@ import solvent
 from effort import draws
 from solvent import CMDP, LearnResult, ModelError, SolventError, Status, instances
 from solvent.core.archives import read_archive, write_archive
+from solvent.gym import ModelEnv
 from solvent.learning import WandbLog
 
 
@@ -283,3 +284,31 @@ def test_a_graph_that_does_not_fit_ends_cleanly() -> None:
         solvent.learn(model, memory_limit="50MB")
     learned = solvent.learn(model, strict=True, memory_limit="2GB", max_episodes=200)
     assert learned.violations == 0
+
+
+def test_models_of_other_types(tmp_path: Path) -> None:
+    model = instances.markov_gap()
+    learned = solvent.learn(model, epsilon=0.3)
+    learned.save(tmp_path / "run.learned")
+    env = ModelEnv(model)
+    for other, said in (
+        (env, r"found <.*ModelEnv.*>; pass its model: env\.unwrapped\.model"),
+        (gymnasium.make("FrozenLake-v1"), r"found <.*FrozenLake.*>; an environment is not a model; .*from_gymnasium"),
+        ("m.yaml", r"found 'm\.yaml'; solvent\.load_model\(path\) reads a file"),
+        (3, "found 3"),
+    ):
+        with pytest.raises(ModelError, match=rf"^model: expected a CMDP, or None, {said}"):
+            LearnResult.load(tmp_path / "run.learned", other)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"^model: expected a CMDP, found None"):
+        learned.policy_for(None)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"^model: expected a CMDP, found <.*; pass its model: env\.unwrapped\.model"):
+        learned.policy_for(env)  # type: ignore[arg-type]
+    assert LearnResult.load(tmp_path / "run.learned", model).policy == learned.policy
+
+
+@pytest.mark.parametrize("path", ["g.png", Path("g.png")])
+def test_a_path_instead_of_axes_says_how_to_save(path: Any) -> None:
+    learned = solvent.learn(instances.markov_gap(), epsilon=0.3)
+    said = r"^ax: expected matplotlib Axes, or None for a new figure, found .*g\.png.*; to save the figure: "
+    with pytest.raises(ModelError, match=said + r"solvent\.plot\.save\(learned\.plot\(\), 'g\.png'\)$"):
+        learned.plot(path)

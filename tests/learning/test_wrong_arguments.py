@@ -95,7 +95,7 @@ FINE: dict[str, set[str]] = {
     "time_limit": _REALS - {"tiny"} | {"inf", "huge", "none"},
     "memory_limit": {"huge", "1e308", "none"},
     "seed": _LENGTH | {"0"},
-    "callback": _FUNCTIONS | {"none"},
+    "callback": _FUNCTIONS | {"none", "empty"},
     "progress": {"true", "none"} | _FUNCTIONS,
     "checkpoint": {"none", "text", "number as text"},
     "checkpoint_every": _LENGTH,

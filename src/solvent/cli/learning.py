@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -307,22 +307,17 @@ def _task_of_env(
 
 
 @contextmanager
-def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[Callback | None]:
-    """Return a callback that writes the requested logs; None if there are none."""
+def _logs(log: Output | None, tensorboard: Path | None) -> Iterator[list[Callback]]:
+    """Return the callbacks that write the requested logs."""
     from solvent.learning.callbacks import CsvLog, TensorBoardLog
 
     with ExitStack() as stack:
-        logs: list[Callable[[Any], Any]] = []
+        logs: list[Callback] = []
         if tensorboard is not None:
             logs.append(stack.enter_context(TensorBoardLog(tensorboard)))
         if log is not None:
             logs.append(CsvLog(log.path))  # written again at the end, including the history before a checkpoint
-
-        def callback(progress: Any) -> None:
-            for each in logs:
-                each(progress)
-
-        yield callback if logs else None
+        yield logs
 
 
 def _verify(session: Session, task: LearnTask, learned: LearnResult, **limits: Any) -> tuple[VerifyReport | None, str]:

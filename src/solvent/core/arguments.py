@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -58,3 +60,23 @@ def place_error(error: Exception, where: str) -> Exception:
         return type(error)(f"{where}: {error}")
     error.add_note(f"in {where}")
     return error
+
+
+def check_signature(function: Callable[..., Any], arguments: Sequence[str], where: str) -> None:
+    """Raise a `ModelError` if a function cannot be called with positional arguments, as far as this can be known.
+
+    Examples
+    --------
+    >>> check_signature(lambda state: 0, ("observation", "action"), "cost_bound")
+    Traceback (most recent call last):
+    solvent.errors.ModelError: cost_bound: expected a function of (observation, action), found one of (state)
+    """
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # a function that is not written in Python
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        expected = f"a function of ({', '.join(arguments)})"
+        raise ModelError(where, expected, f"one of ({', '.join(signature.parameters)})") from None

@@ -42,7 +42,9 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         gymnasium.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
         name = type(self).__name__
         if not isinstance(env, gymnasium.Env):
-            raise ModelError(name, "a Gymnasium environment", quote(env), "pass what gymnasium.make(...) returns")
+            vector = isinstance(env, gymnasium.vector.VectorEnv)
+            hint = "use VectorBudgetWrapper" if vector else "pass what gymnasium.make(...) returns"
+            raise ModelError(name, f"a {'single ' * vector}Gymnasium environment", quote(env), hint)
         gymnasium.Wrapper.__init__(self, env)
         self.violations = 0
 
@@ -54,7 +56,7 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         self._dead_end_reward = dead
         self.observation_space = layout.space
         self._tracked = [resources.index(name) for name in tracker.resources]
-        self._cost = [0] * len(tracker.resources)
+        self._keep_cost([0] * len(tracker.resources))
         self._refusal, self._inner, self._dead_end, self._violation = NO_EPISODE, None, False, False
 
     @property
@@ -91,8 +93,9 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
             limits = [self._tracker.upper(d, 0) for d in range(len(high))]
             broken = any(limit is not None and most > limit for most, limit in zip(high, limits, strict=True))
             self.violations, self._violation = self.violations + broken, broken
-        self._cost = self._tracker.to_ticks(costs)
-        self._tracker.begin_with(self._cost)
+        ticks = self._tracker.to_ticks(costs)
+        self._keep_cost(ticks)
+        self._tracker.begin_with(ticks)
 
     def _exactly(self, spent: Spent) -> list[Fraction]:
         pairs = zip(self._resources, spent.reported, strict=True)
@@ -103,13 +106,22 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
 
     def _spend(self, costs: list[int], spent: Spent) -> None:
         """Add the cost of a step to the tracker, and count a violation if it broke a limit."""
-        self._cost = costs
+        self._keep_cost(costs)
         if spent.high is None or spent.low is None:
             self._tracker.spend(costs)
         else:
             self._tracker.spend(costs, self._of_tracked(spent.high), self._of_tracked(spent.low))
         self._violation = self._tracker.broken
         self.violations += self._violation
+
+    def _keep_cost(self, ticks: list[int]) -> None:
+        """Keep the cost of the last step, and the sum over resources; ticks may become finer before it is told."""
+        self._costs = self._tracker.to_floats(ticks)
+        if len(ticks) == 1:
+            self._cost = self._costs[0]
+        else:
+            pairs = zip(ticks, self._tracker.scale, strict=True)
+            self._cost = float(sum((Fraction(cost, scale) for cost, scale in pairs), Fraction(0)))
 
     def _paid(self, reward: Any) -> tuple[Any, dict[str, Any]]:
         """Return the reward of a step, with that of a dead end, and what `info` says about it."""
@@ -125,11 +137,10 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         """Return the observation and the `info` of the wrapper."""
         tracker = self._tracker
         remaining = tracker.to_floats(tracker.remaining_ticks())
-        costs = tracker.to_floats(self._cost)
         told = {
             **info,
-            "cost": costs[0] if len(costs) == 1 else float(sum(self._cost_fractions())),
-            "costs": dict(zip(tracker.resources, costs)),  # noqa: B905  # a keyword takes time
+            "cost": self._cost,
+            "costs": dict(zip(tracker.resources, self._costs)),  # noqa: B905  # a keyword takes time
             "remaining": dict(zip(tracker.resources, remaining)),  # noqa: B905
             "step": tracker.step,
             "dead_end": self._dead_end,
@@ -140,9 +151,6 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
             return self._layout(observation, remaining, tracker.step, _NO_MASK), told
         told["action_mask"] = mask.astype(np.int8)
         return self._layout(observation, remaining, tracker.step, mask), told
-
-    def _cost_fractions(self) -> list[Fraction]:
-        return [Fraction(cost, scale) for cost, scale in zip(self._cost, self._tracker.scale, strict=True)]
 
     def _where(self) -> str:
         return f"step {self._tracker.step}, {self._left()}"

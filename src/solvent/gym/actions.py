@@ -27,7 +27,7 @@ def check_discrete(space: Any, where: str) -> gymnasium.spaces.Discrete:
 
 def check_fallback(fallback: Any, space: gymnasium.spaces.Discrete) -> Fallback:
     """Return the fallback if it is valid for an action space; raise a `ModelError` otherwise."""
-    if fallback is None or fallback == "first" or callable(fallback):
+    if fallback is None or (isinstance(fallback, str) and fallback == "first") or callable(fallback):
         return fallback  # type: ignore[no-any-return]
     if isinstance(fallback, int | np.integer) and not isinstance(fallback, bool) and space.contains(int(fallback)):
         return int(fallback)
@@ -43,13 +43,28 @@ def position(action: Any, space: gymnasium.spaces.Discrete, where: str) -> int:
     >>> position(np.int64(3), gymnasium.spaces.Discrete(4, start=1), "step 0")
     2
     """
+    given = action.item() if isinstance(action, np.ndarray) and action.size == 1 else action
     try:
-        number = operator.index(action.item() if isinstance(action, np.ndarray) and action.size == 1 else action)
+        number = operator.index(given)
     except TypeError:
         number = None
-    if number is None or isinstance(action, bool | np.bool_) or not space.contains(number):
+    if number is None or isinstance(given, bool | np.bool_) or not space.contains(number):
         raise PolicyError(where, f"an action of {space}", quote(action))
     return number - int(space.start)
+
+
+def as_array(given: Any) -> NDArray[Any] | None:
+    """Return actions or numbers as an array; None if their rows differ in length.
+
+    Examples
+    --------
+    >>> as_array([1, 2]), as_array([[1], [1, 2]])
+    (array([1, 2]), None)
+    """
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return None
 
 
 def replacement(

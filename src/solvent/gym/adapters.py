@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
+import numpy as np
 
-from solvent.core.exact import Number
+from solvent.core.arguments import check_signature
+from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
@@ -15,6 +17,10 @@ from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind
 #: A key of `info` (with a minus before it: the negative), a function of (observation, action, next observation), or the
 #: constant cost of a step.
 CostLike = str | Callable[[Any, Any, Any], Any] | Mapping[str, Number] | Sequence[Number] | Number
+
+
+#: Arguments of a function that returns the cost of a step.
+COST_ARGUMENTS = ("observation", "action", "next_observation")
 
 
 class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
@@ -122,7 +128,9 @@ class CostReader:
         self._resources, self._cost = resources, cost
         self._tape: Tape | None = None
         self._constant: Spent | None = None
-        if cost is not None and not isinstance(cost, str) and not callable(cost):
+        if callable(cost):
+            check_signature(cost, COST_ARGUMENTS, "cost")
+        elif cost is not None and not isinstance(cost, str):
             self._constant = Spent.once(read_costs(cost, resources, "cost"))
         meter = find_meter(env, resources) if cost is None else None
         if meter is None:
@@ -165,7 +173,8 @@ def find_cost(
     if callable(cost):
         return cost(observation, action, next_observation)
     if isinstance(cost, str):
-        return _look_up(info, cost)
+        key = key_of(cost, info)
+        return _look_up(info, cost) if key == cost else negative(info[key], f"info after a step, {quote(key)}")
     if cost is not None:
         return cost
     if own is not NO_COST:
@@ -178,10 +187,35 @@ def find_cost(
     return _look_up(info, "cost")
 
 
+def key_of(cost: str, info: Mapping[str, Any]) -> str:
+    """Return the key of `info` that a cost refers to, without the minus of "-key" unless there is such a key."""
+    return cost[1:] if cost.startswith("-") and cost not in info and cost[1:] in info else cost
+
+
+def negative(found: Any, where: str) -> Any:
+    """Return the negative of a number, of numbers in order, or of numbers by name; exact, whatever their types.
+
+    Examples
+    --------
+    >>> negative(np.int8(-128), "step"), negative({"fuel": -0.5}, "step")
+    (Fraction(128, 1), {'fuel': 0.5})
+    """
+    if isinstance(found, Mapping):
+        return {name: negative(each, where) for name, each in found.items()}
+    if isinstance(found, np.ndarray) and found.ndim:
+        result = np.empty(found.shape, object)
+        for index in np.ndindex(*found.shape):
+            result[index] = negative(found[index], where)
+        return result
+    if isinstance(found, list | tuple):
+        return [negative(each, where) for each in found]
+    if isinstance(found, float | np.floating) and np.isfinite(found):
+        return -found  # exact, and of the same type
+    return -exact(found[()] if isinstance(found, np.ndarray) else found, where)
+
+
 def _look_up(info: Mapping[str, Any], key: str) -> Any:
     if key not in info:
-        if key.startswith("-") and key[1:] in info:
-            return -info[key[1:]]
         raise ModelError(
             "info after a step",
             f"a cost under {quote(key)}",

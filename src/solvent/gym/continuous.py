@@ -16,9 +16,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, did_you_mean, quote
 from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE, AccountWrapper
+from solvent.gym.actions import as_array
 from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
@@ -164,6 +166,9 @@ class ContinuousBudgetWrapper(AccountWrapper):
             hint = "pass cost_bound=NormCost(...) or a function of (observation, action)"
             raise ModelError("ContinuousBudgetWrapper", "a bound on the cost of actions", "none", hint)
         _check_inside(env, bound)
+        stated = bound if isinstance(bound, Mapping) else dict.fromkeys(tracker.resources, bound)
+        self._norms = {name for name, each in stated.items() if isinstance(each, NormCost)}
+        self._key = cost if isinstance(cost, str) else None
         caps = _read_caps(step_cap, tracker.resources)
         share = _read_share(margin, "margin", _MARGIN if isinstance(self._space, spaces.Box) else Fraction(0))
         relative = None if slack is None else float(_read_share(slack, "slack", Fraction(0)))
@@ -299,7 +304,13 @@ class ContinuousBudgetWrapper(AccountWrapper):
             hint = "put ContinuousBudgetWrapper inside the wrapper that repeats actions"
             raise ModelError(where, "one step of the environment for each action", "several at once", hint)
         reported = zip(spent.reported, self._tracker.resources, strict=True)
-        return [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+        found = [self._needs.charge(cost, f"{where}, cost of {name}") for cost, name in reported]
+        for cost, name in zip(found, self._tracker.resources, strict=True):
+            if cost < 0 and name in self._norms and self._key is not None:
+                hint = f"pass cost='-{self._key}' for the negative of that key"
+                expected = f"at least 0 in info[{quote(self._key)}], as cost_bound is a norm"
+                raise ModelError(f"{where}, cost of {name}", expected, short_amount(cost), hint)
+        return found
 
     def _charge(self, spent: Spent, bound: list[Fraction]) -> None:
         """Add the cost of a step to the account; raise a `PolicyError` if it exceeds the bound."""
@@ -334,30 +345,40 @@ def _check_space(space: Any) -> tuple[spaces.Box | spaces.MultiDiscrete | spaces
 
 
 def _read_null(given: Any, space: Any) -> NDArray[Any]:
-    found = np.zeros(space.shape, space.dtype) if given is None else np.asarray(given)
-    if given is not None and np.can_cast(found.dtype, space.dtype, "same_kind"):
+    found = np.zeros(space.shape, space.dtype) if given is None else as_array(given)
+    if given is not None and found is not None and np.can_cast(found.dtype, space.dtype, "same_kind"):
         found = found.astype(space.dtype)
-    if not space.contains(found):
+    if found is None or not space.contains(found):
         hint = "pass null_action=..., an action of known cost" if given is None else ""
-        raise ModelError("null_action", f"an action of {space}", quote(found), hint)
+        raise ModelError("null_action", f"an action of {space}", quote(given if found is None else found), hint)
     return found
 
 
 def _read_action(given: Any, space: Any, where: Any) -> NDArray[Any]:
     """Return an action in the shape and type of the space, and within its bounds."""
-    action = np.asarray(given)
-    number = np.issubdtype(action.dtype, np.number) or action.dtype == bool
-    if action.shape != space.shape or not number or not np.isfinite(action).all():
-        raise PolicyError(where(), f"finite numbers of shape {space.shape}, an action of {space}", quote(given))
-    found: NDArray[Any] = action.astype(space.dtype)
+    action = as_array(given)
+    expected = f"finite numbers of shape {space.shape}, an action of {space}"
+    if action is None or action.dtype.kind not in "fiub":
+        raise PolicyError(where(), expected, quote(given))
+    if action.shape != space.shape or not np.isfinite(action).all():
+        raise PolicyError(where(), expected, quote(given))
+    found: NDArray[Any]
     if isinstance(space, spaces.Box):
-        return np.asarray(np.clip(action, space.low, space.high).astype(space.dtype))
+        with np.errstate(over="ignore"):
+            found = np.asarray(np.clip(action, space.low, space.high).astype(space.dtype))
+        if not np.isfinite(found).all():
+            raise PolicyError(where(), expected, f"{quote(given)}, which is infinite as {space.dtype}")
+        return found
+    found = action.astype(space.dtype)
     if not (np.equal(found, action).all() and space.contains(found)):
         raise PolicyError(where(), f"an action of {space}", quote(given))
     return found
 
 
 def _read_bound(given: Any, resources: tuple[str, ...], where: str) -> Any:
+    for function in given.values() if isinstance(given, Mapping) else [given]:
+        if callable(function):
+            check_signature(function, ("observation", "action"), where)
     if not isinstance(given, Mapping):
         return given
     for name in given:

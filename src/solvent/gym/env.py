@@ -75,7 +75,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
 
     def __init__(
         self,
-        model: CMDP | str | Path,
+        model: CMDP | str | Path | None = None,
         *,
         render_mode: str | None = None,
         fallback: Fallback = None,
@@ -243,7 +243,10 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         return f"step {self._step} of {self.model.horizon}, state {self.state}{spent}{over}{last}"
 
 
-def _read(model: CMDP | str | Path) -> CMDP:
+def _read(model: CMDP | str | Path | None) -> CMDP:
+    if model is None:  # not given, which gymnasium.make would report as a TypeError
+        hint = f"gymnasium.make({ENV_ID!r}, model=...)"
+        raise ModelError("model", "a CMDP, or the path of a model file", "none", hint)
     found: Any = model
     if isinstance(model, str | Path):
         from solvent.formats.files import load_model

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,16 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import exact
-from solvent.errors import ModelError, quote
+from solvent.errors import BudgetError, ModelError, did_you_mean, quote
 from solvent.gym.account import AccountWrapper
 from solvent.gym.env import ModelEnv
-from solvent.gym.tracker import read_limits
+from solvent.gym.meter import never_reported
+from solvent.gym.tracker import ONLY_RESOURCE, read_limits
 from solvent.model.budget import Limits
-from solvent.model.metering import Spent, Tape, layers
+from solvent.model.build import read_costs
+from solvent.model.metering import Tape, layers
 from solvent.model.resources import Resource
+from solvent.model.spaces import state_reader
 
 #: Quantiles of a summary.
 _SHOWN = (0.05, 0.5, 0.95)
+#: Columns of an evaluation besides the resources.
+_COLUMNS = ("return", "length")
 
 
 @dataclass(frozen=True)
@@ -116,15 +121,23 @@ class Evaluation:
         Parameters
         ----------
         q : float or sequence of float
-            Probabilities.
+            Probabilities from 0 to 1.
         of : str
             "return", "length", or the name of a resource.
+
+        Raises
+        ------
+        ModelError
+            If a probability is not from 0 to 1, or the name is unknown, or it is "return" or "length" and there is a
+            resource of that name: use `returns`, `lengths` and `spent` then.
         """
         columns = {**self.spent, "return": self.returns, "length": self.lengths}
-        if of not in columns:
-            raise ModelError("of", f"one of {', '.join(map(quote, columns))}", quote(of))
-        found = np.quantile(columns[of], q)
-        return float(found) if np.ndim(found) == 0 else found
+        if not isinstance(of, str) or of not in columns:
+            raise ModelError("of", f"one of {', '.join(map(quote, columns))}", quote(of), did_you_mean(of, columns))
+        if of in self.spent and of in _COLUMNS:
+            hint = f"use found.{of}s or found.spent[{quote(of)}], and numpy.quantile"
+            raise ModelError("of", "a name with one meaning", f"{quote(of)}, which is also a resource", hint)
+        return _quantiles(columns[of], q)
 
     def __str__(self) -> str:
         low, high = self.return_interval
@@ -135,11 +148,27 @@ class Evaluation:
             f"violations  {self.violations} ({level} interval of the probability: {least:.2g} to {most:.2g})",
             f"return      mean {self.mean_return:.4g} ({level} interval: {low:.4g} to {high:.4g})",
         ]
-        for name in ("return", "length", *self.spent):
-            pairs = zip(_SHOWN, self.quantile(_SHOWN, name), strict=True)
+        columns = {"return": self.returns, "length": self.lengths}
+        for name, spent in self.spent.items():
+            columns[f"spent of {name}" if name in _COLUMNS else name] = spent
+        for name, column in columns.items():
+            pairs = zip(_SHOWN, _quantiles(column, _SHOWN), strict=True)
             shown = ", ".join(f"{100 * q:g}%: {x:.4g}" for q, x in pairs)
             lines.append(f"{name:<11} quantiles {shown}")
         return "\n".join(lines)
+
+
+def _quantiles(column: NDArray[Any], q: Any) -> Any:
+    """Return quantiles of a column: a float, or an array for several probabilities."""
+    try:
+        chances = np.asarray(q, np.float64)
+        valid = not isinstance(q, bool | str) and bool(((chances >= 0) & (chances <= 1)).all())
+    except (TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise ModelError("q", "probabilities from 0 to 1", quote(q))
+    found = np.quantile(column, chances)
+    return float(found) if np.ndim(found) == 0 else found
 
 
 def evaluate(
@@ -155,21 +184,25 @@ def evaluate(
 ) -> Evaluation:
     """Play episodes and return returns, costs and violations, with confidence intervals.
 
-    Costs are those that the innermost meter records: a `CostMeter`, or a `ModelEnv`. They are added up here in exact
-    numbers, independently of any wrapper with a budget.
+    Costs are those that the innermost meter records that knows the limited resources: a `CostMeter`, or a `ModelEnv`.
+    They are added up here in exact numbers, independently of any wrapper with a budget. The floor and the ceiling of a
+    resource, and what has been spent of it before the first step, are those of the outermost wrapper that limits a
+    resource of that name, or else of a `ModelEnv`, also if `budget` is given.
 
     Parameters
     ----------
     env : gymnasium.Env
-        Environment with a meter inside.
-    agent : object with `predict`, function, policy, or "random"
+        A single environment with a meter inside.
+    agent : object with `predict`, function, policy, result, or "random"
         An agent of Stable-Baselines3 or sb3-contrib (which gets masks); a function of (observation, info) or of the
-        observation alone; a policy of Solvent, for a `ModelEnv`; or "random" for random actions among those the mask
-        allows.
+        observation alone; a policy of Solvent, or the result of `solve` or `learn` that has one; or "random" for random
+        actions among those the mask allows. A policy is followed in a `ModelEnv`, or in an environment whose
+        observations name the states of the policy's model, as after learning there; episodes then end at its horizon.
     episodes : int
         Number of episodes.
     budget : number, Budget, or dict of them by resource, optional
-        One anytime upper limit per resource. Default: the limits of a wrapper in `env`.
+        One anytime upper limit per resource. A number limits the only resource of a `ModelEnv`, or of the wrapper
+        around a `CostMeter`, or else the costs without a name. Default: the limits of a wrapper in `env`.
     seed : int, optional
         Random seed of the first episode, and of random actions.
     confidence : float
@@ -182,7 +215,9 @@ def evaluate(
     Raises
     ------
     ModelError
-        If there is no meter inside, or no budget.
+        If there is no meter inside, or no budget, or the meter does not record a limited resource: a `ModelEnv`
+        without it, or a `CostMeter` that reports costs by name, and in all episodes never one of that resource. A
+        resource that a wrapper in `env` limits need not occur.
 
     Examples
     --------
@@ -193,20 +228,27 @@ def evaluate(
     >>> found.violations, max(found.most["cost"]), evaluate(meter, "random", 20, budget=5, seed=1).violations
     (0, Fraction(5, 1), 17)
     """
-    if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
-        raise ModelError("episodes", "a whole number of at least 1", quote(episodes))
-    if not isinstance(confidence, int | float) or not 0 < confidence < 1:
+    episodes = _whole(episodes, "episodes", 1)
+    seed = None if seed is None else _whole(seed, "seed", 0)
+    max_steps = None if max_steps is None else _whole(max_steps, "max_steps", 1)
+    number = isinstance(confidence, int | float | np.floating) and not isinstance(confidence, bool)
+    if not number or not 0 < confidence < 1:
         raise ModelError("confidence", "a number between 0 and 1", quote(confidence))
     limits, accounts = _limits(env, budget)
-    meter, tape = _meter(env), Tape(limits.resources)
-    player = _player(env, agent, seed, deterministic)
+    meter, record = _meter(env, limits.resources), _Record(limits.resources)
+    player, longest = _player(env, agent, seed, deterministic)
+    lengths = [each for each in (max_steps, longest) if each is not None]
     rows = []
-    meter.attach(tape)
+    meter.attach(record)
     try:
-        for number in range(episodes):
-            rows.append(_play(env, player, tape, _Account(limits, accounts), seed if number == 0 else None, max_steps))
+        for episode in range(episodes):
+            account = _Account(limits, accounts)
+            rows.append(_play(env, player, record, account, seed if episode == 0 else None, min(lengths, default=None)))
     finally:
-        meter.detach(tape)
+        meter.detach(record)
+        if isinstance(player, _StatePlayer):
+            player.close()
+    record.check_names(_known_names(env), isinstance(budget, Mapping))
     names = limits.resources
     return Evaluation(
         returns=np.array([row[0] for row in rows], float),
@@ -228,72 +270,159 @@ class _Account:
         self.most = list(limits.initial)
         self.violated, self._step = False, 0
 
-    def add(self, found: Spent) -> None:
-        """Add what was recorded since the last step, and compare it with the limits."""
-        if not found.steps:
-            return
-        before = self.spent
-        costs = [exact(cost, "step, cost") for cost in found.reported]
-        self.spent = [a.clamp(x + c) for a, x, c in zip(self._accounts, before, costs, strict=True)]
-        high = self.spent if found.high is None else [x + c for x, c in zip(before, found.high, strict=True)]
-        low = self.spent if found.low is None else [x + c for x, c in zip(before, found.low, strict=True)]
-        self.most = [max(pair) for pair in zip(self.most, high, strict=True)]
-        for d in range(len(self.spent)):
-            upper, lower = self._limits.upper[d], self._limits.lower[d]
-            most, least = upper[min(self._step, len(upper) - 1)], lower[min(self._step, len(lower) - 1)]
-            self.violated |= (most is not None and high[d] > most) or (least is not None and low[d] < least)
+    def add(self, steps: Sequence[Sequence[Fraction]]) -> None:
+        """Add the costs of each step of the environment since the last call, and compare the sums with the limits."""
+        for costs in steps:
+            amounts = zip(self._accounts, self.spent, costs, strict=True)
+            self.spent = [account.clamp(amount + cost) for account, amount, cost in amounts]
+            self.most = [max(pair) for pair in zip(self.most, self.spent, strict=True)]
+            for d, amount in enumerate(self.spent):
+                upper, lower = self._limits.upper[d], self._limits.lower[d]
+                most, least = upper[min(self._step, len(upper) - 1)], lower[min(self._step, len(lower) - 1)]
+                self.violated |= (most is not None and amount > most) or (least is not None and amount < least)
 
     def next_step(self) -> None:
         """Go to the limits of the next step."""
         self._step += 1
 
 
+class _Record:
+    """What a meter reports: the costs of each step, and the names of all resources that costs were reported of."""
+
+    def __init__(self, resources: tuple[str, ...]) -> None:
+        self.resources = resources
+        self._costs: list[tuple[Fraction, ...]] = []
+        self._names: dict[str, None] = {}
+
+    def write(self, found: Any) -> None:
+        """Record the costs of one step of the environment; of costs by name, those of the limited resources."""
+        if isinstance(found, Mapping):
+            self._names.update(dict.fromkeys(map(str, found)))
+            found = {name: found[name] for name in self.resources if name in found}
+        costs = zip(self.resources, read_costs(found, self.resources, "step"), strict=True)
+        self._costs.append(tuple(exact(cost, f"step, cost of {name}") for name, cost in costs))
+
+    def take(self) -> list[tuple[Fraction, ...]]:
+        """Return the costs of the steps since the last call, one per resource."""
+        found, self._costs = self._costs, []
+        return found
+
+    def check_names(self, known: Container[str], named: bool) -> None:
+        """Raise a `ModelError` if costs were reported by name, but never of a limited resource that is not known."""
+        for name in self.resources if self._names else ():
+            if name not in self._names and name not in known:
+                hint = "" if named else f"name the resource: budget={{{next(iter(self._names))!r}: ...}}"
+                raise never_reported(name, list(self._names), hint)
+
+
+#: A function of (observation, info, whether it is the first step) that returns an action.
 _Player = Callable[[Any, Mapping[str, Any], bool], Any]
 
 
 def _play(
-    env: Any, player: _Player, tape: Tape, account: _Account, seed: int | None, max_steps: int | None
+    env: Any, player: _Player, record: _Record, account: _Account, seed: int | None, max_steps: int | None
 ) -> tuple[float, int, _Account, bool]:
     """Play one episode; return its return, its length, its account, and whether it ended in a dead end."""
-    tape.rewind()
+    record.take()
     observation, info = env.reset(seed=seed)
-    account.add(tape.take())  # a wrapper may take steps in its reset
+    account.add(record.take())  # a wrapper may take steps in its reset
     earned, steps, first = 0.0, 0, True
     while max_steps is None or steps < max_steps:
         action = player(observation, info, first)
         observation, reward, terminated, truncated, info = env.step(action)
         earned, steps, first = earned + float(np.sum(reward)), steps + 1, False
-        account.add(tape.take())
+        account.add(record.take())
         account.next_step()
         if terminated or truncated:
             break
     return earned, steps, account, bool(info.get("dead_end", False))
 
 
-def _meter(env: Any) -> Any:
-    """Return the innermost meter."""
-    found = [layer for layer in layers(env) if callable(getattr(type(layer), "attach", None))]
-    if not found:
+def _known_names(env: Any) -> set[str]:
+    """Return the resources of wrappers with a budget, which refuse reports of other names."""
+    return {name for layer in layers(env) if isinstance(layer, AccountWrapper) for name in layer.limits.resources}
+
+
+def _whole(value: Any, where: str, least: int) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole or value < least:
+        raise ModelError(where, f"a whole number of at least {least}", quote(value))
+    return int(value)
+
+
+def _meters(env: Any) -> list[Any]:
+    """Return the meters of an environment, the outermost first."""
+    vector = isinstance(env, gymnasium.vector.VectorEnv)
+    if vector or (not isinstance(env, gymnasium.Env) and hasattr(env, "num_envs")):
+        found, hint = f"a vector of {env.num_envs} environments", "evaluate one of them, or a new one like them"
+        raise ModelError("evaluate", "a single Gymnasium environment", found, hint)
+    meters = [layer for layer in layers(env) if callable(getattr(type(layer), "attach", None))]
+    if not meters:
         hint = "put solvent.gym.CostMeter(env, cost=...) directly around the environment"
         raise ModelError("evaluate", "an environment with a meter inside", quote(env), hint)
-    return found[-1]
+    return meters
+
+
+def _meter(env: Any, resources: tuple[str, ...], where: str = "budget") -> Any:
+    """Return the innermost meter that records some resources."""
+    meters = _meters(env)
+    for meter in reversed(meters):
+        if not callable(getattr(meter, "meters", None)) or meter.meters(resources):
+            return meter
+    known = [name for meter in meters if isinstance(meter, ModelEnv) for name in meter.model.resources]
+    listed = ", ".join(map(quote, known)) or "none"
+    unknown = next((name for name in resources if name not in known), "")
+    hint = did_you_mean(unknown, known)
+    raise ModelError(where, f"resources that the meter records ({listed})", quote(unknown), hint)
 
 
 def _limits(env: Any, budget: Any) -> tuple[Limits, tuple[Resource, ...]]:
-    """Return the limits, and the resources, which may saturate."""
-    if budget is not None:
+    """Return the limits, with the amounts spent before the first step, and the resources, which may saturate."""
+    meters = _meters(env)
+    wrapper = next((layer for layer in layers(env) if isinstance(layer, AccountWrapper)), None)
+    if budget is None:
+        if wrapper is None:
+            raise ModelError("budget", "a budget, as no wrapper of the environment has one", "None")
+        return wrapper.limits, wrapper.accounts
+    try:
         limits = read_limits(budget)
-        return limits, tuple(map(Resource, limits.resources))
+    except BudgetError as error:
+        if "model=" not in error.hint:
+            raise
+        hint = "put a BudgetWrapper with other limits around the environment, and omit budget"
+        raise BudgetError(error.where, error.expected, error.found, hint) from None
+    if not isinstance(budget, Mapping):
+        known: tuple[str, ...] = (ONLY_RESOURCE,) if wrapper is None else wrapper.limits.resources
+        if isinstance(meters[0], ModelEnv):
+            known = meters[0].model.resources
+        if len(known) != 1:
+            listed = ", ".join(map(quote, known)) or "there is none"
+            raise ModelError("budget", f"a dict of limits by resource ({listed})", quote(budget))
+        limits = replace(limits, resources=known)
+    begun = [_account(env, name) for name in limits.resources]
+    return replace(limits, initial=tuple(spent for _, spent in begun)), tuple(resource for resource, _ in begun)
+
+
+def _account(env: Any, name: str) -> tuple[Resource, Fraction]:
+    """Return a resource, which may saturate, and what has been spent of it before the first step."""
     for layer in layers(env):
-        if isinstance(layer, AccountWrapper):
-            return layer.limits, layer.accounts
-    raise ModelError("budget", "a budget, as no wrapper of the environment has one", "None")
+        if isinstance(layer, AccountWrapper) and name in layer.limits.resources:
+            d = layer.limits.resources.index(name)
+            return layer.accounts[d], layer.limits.initial[d]
+        if isinstance(layer, ModelEnv) and name in layer.model.resources:
+            return layer.model.resource(name), layer.initial[name]
+    return Resource(name), Fraction(0)
 
 
-def _player(env: Any, agent: Any, seed: int | None, deterministic: bool) -> _Player:
-    """Return a function of (observation, info, whether it is the first step) that returns an action."""
+_AGENTS = "an object with predict, a function of (observation, info), a policy of Solvent, or 'random'"
+
+
+def _player(env: Any, agent: Any, seed: int | None, deterministic: bool) -> tuple[_Player, int | None]:
+    """Return a player, and the greatest number of steps that it can take if there is one."""
     if isinstance(agent, str) and agent == "random":
-        return _RandomPlayer(env, seed)
+        return _RandomPlayer(env, seed), None
+    if isinstance(agent, type):
+        raise ModelError("agent", _AGENTS, quote(agent), "pass an instance of the class")
     if callable(getattr(agent, "predict", None)):
         wants_masks = "action_masks" in inspect.signature(agent.predict).parameters
 
@@ -302,20 +431,41 @@ def _player(env: Any, agent: Any, seed: int | None, deterministic: bool) -> _Pla
             action = agent.predict(observation, deterministic=deterministic, **masks)[0]
             return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
 
-        return predict
-    if callable(getattr(agent, "agent", None)):
-        return _PolicyPlayer(env, agent)
+        return predict, None
+    policy = agent if callable(agent) else getattr(agent, "policy", agent)  # of the result of `solve` or `learn`
+    if callable(getattr(policy, "agent", None)):
+        if isinstance(env.unwrapped, ModelEnv):
+            return _PolicyPlayer(env.unwrapped, policy, seed), None
+        player = _StatePlayer(env, policy, seed)
+        return player, player.horizon
     if callable(agent):
-        alone = len(_positional(agent)) == 1
-        return lambda observation, info, first: agent(observation) if alone else agent(observation, info)
-    expected = "an object with predict, a function of (observation, info), a policy of Solvent, or 'random'"
-    raise ModelError("agent", expected, quote(agent))
+        return _function(agent), None
+    raise ModelError("agent", _AGENTS, quote(agent), did_you_mean(agent, ["random"]) if isinstance(agent, str) else "")
 
 
-def _positional(function: Callable[..., Any]) -> list[str]:
+def _function(agent: Callable[..., Any]) -> _Player:
+    """Return a player that calls a function of (observation, info), or of the observation alone."""
+    expected = "a function of (observation, info) or of the observation alone"
+    hint = "write lambda observation, info: ..."
+    try:
+        signature = inspect.signature(agent)
+    except (TypeError, ValueError):  # some functions of C have none
+        raise ModelError("agent", expected, quote(agent), hint) from None
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.kind in kinds and each.default is inspect.Parameter.empty]
+    required = [x for x in signature.parameters.values() if x.kind in kinds and x.default is inspect.Parameter.empty]
+    if len(required) != 1 and _accepts(signature, 2):
+        return lambda observation, info, first: agent(observation, info)
+    if _accepts(signature, 1):
+        return lambda observation, info, first: agent(observation)
+    raise ModelError("agent", expected, f"one with the arguments {signature}", hint)
+
+
+def _accepts(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 class _RandomPlayer:
@@ -334,15 +484,61 @@ class _RandomPlayer:
 class _PolicyPlayer:
     """Follows a policy of Solvent in a `ModelEnv`."""
 
-    def __init__(self, env: Any, policy: Any) -> None:
-        base = env.unwrapped
-        if not isinstance(base, ModelEnv):
-            raise ModelError("agent", "a policy only for a ModelEnv, whose states it knows", quote(base))
-        self._base, self._policy, self._agent = base, policy, policy.agent()
+    def __init__(self, base: ModelEnv, policy: Any, seed: int | None) -> None:
+        self._base, self._policy, self._rng = base, policy, np.random.default_rng(seed)
+        self._model = [base.model] if getattr(policy, "model", base) is None else []  # it was loaded without a model
+        self._agent: Any = None
 
     def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> int:
         if first:
-            self._agent = self._policy.agent(step=0, state=self._base.state)
+            seed = int(self._rng.integers(2**31))
+            self._agent = self._policy.agent(*self._model, seed=seed, step=0, state=self._base.state)
         else:
             self._agent.observe(self._base.state, self._base.last_cost)
         return self._base.model.actions.index(self._agent.act())
+
+
+class _StatePlayer:
+    """Follows a policy of Solvent in an environment whose observations name the states of the policy's model.
+
+    Observations are those inside all wrappers with a budget, and states are named as in `solvent.learn`.
+
+    Attributes
+    ----------
+    horizon : int
+        Number of steps that the policy has decisions for.
+    """
+
+    def __init__(self, env: Any, policy: Any, seed: int | None) -> None:
+        wrappers = [layer for layer in layers(env) if isinstance(layer, AccountWrapper)]
+        self._wrapper = wrappers[-1] if wrappers else None
+        space = (env if self._wrapper is None else self._wrapper.env).observation_space
+        read, model = state_reader(space), getattr(policy, "model", None)
+        if read is None or model is None:
+            raise _not_followed(quote(space) if read is None else "a policy without its model")
+        self._policy, self._rng, self._read = policy, np.random.default_rng(seed), read
+        self.horizon, self._states = int(model.horizon), frozenset(model.states)
+        self._agent: Any = None
+        self._tape = Tape(model.resources)
+        self._meter = _meter(env, model.resources, "agent, resources of the policy")
+        self._meter.attach(self._tape)
+
+    def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
+        state = self._read(observation if self._wrapper is None else self._wrapper._inner)
+        spent = self._tape.take()
+        if state not in self._states:
+            raise _not_followed(f"an observation of {quote(state)}")
+        if first:
+            self._agent = self._policy.agent(seed=int(self._rng.integers(2**31)), step=0, state=state)
+        else:
+            self._agent.observe(state, dict(zip(self._tape.resources, spent.reported, strict=True)))
+        return self._agent.act()
+
+    def close(self) -> None:
+        """Read the meter no longer."""
+        self._meter.detach(self._tape)
+
+
+def _not_followed(found: str) -> ModelError:
+    expected = "a policy only for a ModelEnv, or for an environment whose observations name the states of its model"
+    return ModelError("agent", expected, found, "pass a function of (observation, info) that follows the policy")

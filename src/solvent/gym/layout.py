@@ -61,7 +61,7 @@ class Layout:
         mask: bool | None = None,
         keys: Mapping[str, str] | None = None,
     ) -> None:
-        if kind not in _LAYOUTS:
+        if not isinstance(kind, str) or kind not in _LAYOUTS:
             known = ", ".join(map(repr, _LAYOUTS))
             raise ModelError("layout", f"one of {known}", quote(kind), did_you_mean(kind, _LAYOUTS))
         self._flat, with_mask, renamed, self._dtype = _LAYOUTS[kind]

@@ -10,10 +10,13 @@ import gymnasium
 import numpy as np
 
 from solvent.core.exact import Number, exact
-from solvent.gym.adapters import CostLike, find_cost, split_reset, split_step
+from solvent.errors import ModelError, did_you_mean, quote
+from solvent.gym.adapters import NO_COST, CostLike, find_cost, split_reset, split_step
 from solvent.gym.layout import own_copy
 from solvent.gym.tracker import ONLY_RESOURCE
 from solvent.model.metering import Tape, check_wrappers, kind_of
+
+_NOTHING = Fraction(0)
 
 
 class MeteredEpisode(NamedTuple):
@@ -42,8 +45,8 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
     Wrappers between an environment and its budget may replace or repeat actions (`StickyAction`, `RepeatAction`), so
     that the cost of a step cannot be computed from outside. A meter directly around the environment sees the executed
     actions and records the cost of each; `BudgetWrapper`, `solvent.learn` and `solvent.gym.evaluate` read it from
-    there. It also keeps its own account, in plain fractions, which knows nothing of budgets and masks: use it to check
-    any method, also those of other libraries.
+    there. It also keeps its own account, in plain fractions, which knows nothing of budgets and masks and is the same
+    whatever reads the meter: use it to check any method, also those of other libraries.
 
     Parameters
     ----------
@@ -52,17 +55,19 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
     cost : str, function, mapping or number, optional
         Cost of a step: a key of `info` ("-reward_ctrl" for the negative of that key), a function of (observation,
         action, next observation) as seen by the meter, or a constant. Default: the sixth value of `step`, or else
-        `info["costs"]` or `info["cost"]`.
+        `info["costs"]` or `info["cost"]`. A function is called once per step. A resource that a dict of costs leaves
+        out in a step costs 0 in it.
 
     Attributes
     ----------
     spent : dict of Fraction
-        Sum of the costs of the current episode, by resource. Costs without a name belong to "cost".
+        Sum of the costs of the current episode, by resource. A cost without a name belongs to "cost", and costs in
+        order belong to "0", "1" and so on, also if a wrapper around the meter has other names for them.
 
     Raises
     ------
     ModelError
-        If a wrapper inside may replace or repeat actions.
+        If `env` is not a single Gymnasium environment, or a wrapper inside may replace or repeat actions.
 
     Examples
     --------
@@ -83,6 +88,10 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
 
     def __init__(self, env: gymnasium.Env[Any, Any], cost: CostLike | None = None) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, cost=cost)
+        if not isinstance(env, gymnasium.Env) or isinstance(env, gymnasium.vector.VectorEnv):
+            vector = isinstance(env, gymnasium.vector.VectorEnv)
+            hint = "put a meter into every environment" if vector else "pass what gymnasium.make(...) returns"
+            raise ModelError("CostMeter", "a single Gymnasium environment", quote(env), hint)
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
         self._cost, self._before = cost, None
@@ -121,15 +130,23 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         ----------
         budget : number, or dict of numbers by resource
             A number limits each resource that was recorded.
+
+        Raises
+        ------
+        ModelError
+            If a step was recorded, but never a cost of a limited resource.
         """
-        named = budget if isinstance(budget, Mapping) else {}
-        limits = {name: exact(each, f"budget, {name}") for name, each in named.items()}
-        anything = None if isinstance(budget, Mapping) else exact(budget, "budget")
-        over = 0
-        for episode in self.episodes():
-            pairs = ((most, limits.get(name, anything)) for name, most in episode.most.items())
-            over += any(limit is not None and most > limit for most, limit in pairs)
-        return over
+        episodes = self.episodes()
+        recorded = list(dict.fromkeys(name for episode in episodes for name in episode.spent))
+        if isinstance(budget, Mapping):
+            limits = {str(name): exact(limit, f"budget, {name}") for name, limit in budget.items()}
+        else:
+            limits = dict.fromkeys(recorded, exact(budget, "budget"))
+        for name in limits if episodes else ():
+            if name not in recorded:
+                unnamed = f"a cost without a name belongs to {quote(ONLY_RESOURCE)}"
+                raise never_reported(name, recorded, unnamed if ONLY_RESOURCE in recorded else "")
+        return sum(any(e.most.get(name, _NOTHING) > limits[name] for name in limits) for e in episodes)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
@@ -144,31 +161,56 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         """Take an action and record its cost."""
         observation, reward, terminated, truncated, info, own = split_step(self.env.step(action))
         before, self._before = self._before, own_copy(observation)
-        found = None
-        for tape in self._tapes:
-            found = find_cost(self._cost, tape.resources, before, action, self._before, info, own)
-            tape.write(found)
-        if not self._tapes:
-            names = tuple(info["costs"]) if isinstance(info.get("costs"), Mapping) else (ONLY_RESOURCE,)
-            found = find_cost(self._cost, names, before, action, self._before, info, own)
-        self._add(found, reward)
+        if self._cost is None and own is NO_COST:
+            self._add(_reported(info), reward)
+            for tape in self._tapes:  # a reader takes the entries of `info` that are for its resources
+                tape.write(find_cost(None, tape.resources, before, action, self._before, info, own))
+        else:
+            found = find_cost(self._cost, (ONLY_RESOURCE,), before, action, self._before, info, own)
+            self._add(found, reward)
+            for tape in self._tapes:
+                tape.write(found)
         return observation, reward, terminated, truncated, info
 
     def _add(self, found: Any, reward: Any) -> None:
         """Add the cost and the reward of a step to the meter's own account."""
+        costs = {name: exact(cost, f"step, cost of {name}") for name, cost in _named(found).items()}
+        for name, cost in costs.items():
+            total = self.spent.get(name, _NOTHING) + cost
+            # a resource that was left out before had cost 0
+            most = self._most.get(name, _NOTHING if self._steps else total)
+            self.spent[name], self._most[name] = total, max(most, total)
         self._steps += 1
         self._reward += float(np.sum(reward))
-        for name, cost in self._named(found).items():
-            total = self.spent.get(name, Fraction(0)) + exact(cost, f"step, cost of {name}")
-            self.spent[name] = total
-            self._most[name] = max(self._most.get(name, total), total)
 
-    def _named(self, found: Any) -> Mapping[str, Any]:
-        if isinstance(found, Mapping):
-            return {str(name): cost for name, cost in found.items()}
-        known = self._tapes[-1].resources if self._tapes else (ONLY_RESOURCE,)
-        listed = found.tolist() if isinstance(found, np.ndarray) else found
-        if not isinstance(listed, Sequence) or isinstance(listed, str):
-            listed = [listed] * len(known)  # one number for several resources can only be 0
-        names = known if len(known) == len(listed) else tuple(map(str, range(len(listed))))
-        return dict(zip(names, listed, strict=True))
+
+def _reported(info: Mapping[str, Any]) -> Any:
+    """Return the cost that `info` reports: by name if it can be had by name."""
+    costs = info.get("costs")
+    if isinstance(costs, Mapping) and (costs or "cost" not in info):
+        return costs
+    return find_cost(None, (ONLY_RESOURCE,), None, None, None, info, NO_COST)
+
+
+def _named(found: Any) -> Mapping[str, Any]:
+    """Return the costs of a step by name, from these costs alone."""
+    if isinstance(found, Mapping):
+        return {str(name): cost for name, cost in found.items()}
+    if isinstance(found, np.ndarray):
+        found = list(found) if found.ndim else found[()]  # entries keep their type, which says how they are read
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        return {ONLY_RESOURCE: found}
+    return {ONLY_RESOURCE: found[0]} if len(found) == 1 else {str(d): cost for d, cost in enumerate(found)}
+
+
+def never_reported(name: str, reported: Sequence[str], hint: str = "") -> ModelError:
+    """Return the error that a limited resource is none of those of which costs were reported.
+
+    Examples
+    --------
+    >>> print(never_reported("feul", ["fuel"]))
+    budget: expected resources with a recorded cost ('fuel'), found 'feul'; did you mean 'fuel'?
+    """
+    known = ", ".join(map(quote, reported)) or "none"
+    hint = did_you_mean(name, reported) or hint or "report a cost of 0 in steps that cost nothing"
+    return ModelError("budget", f"resources with a recorded cost ({known})", quote(name), hint)

@@ -25,6 +25,7 @@ and the reserve with limit - f.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
@@ -45,6 +46,7 @@ _ROUNDOFF, _SMALLEST = 2.0**-23, 2.0**-126
 _HALF_ROUNDOFF, _HALF_SMALLEST = 2.0**-10, 2.0**-24
 #: The smallest positive number of float32, and the greatest factor of a square root in a function that is allowed for.
 _LEAST, _FACTOR = 2.0**-149, 1024.0
+_GREATEST = sys.float_info.max
 
 
 class Needs(Protocol):
@@ -216,7 +218,7 @@ class FloatNeeds:
                 columns = [self._rows(each, actions, f"{where}, {quote(name)}") for name, each in by_name]
                 found = np.stack(columns, axis=1)
             else:
-                found = np.asarray(answer, np.float64)
+                found = _floats(answer, where)
             found = found[:, None] if found.ndim == 1 else found
             if found.shape != (len(actions), len(names)):
                 expected = f"numbers of shape ({len(actions)}, {len(names)}), one row per action"
@@ -241,7 +243,7 @@ class FloatNeeds:
     @staticmethod
     def _rows(given: Any, actions: NDArray[Any], where: str) -> NDArray[np.float64]:
         """Return the numbers of one resource, one per action, from an array or a number for all."""
-        found = np.asarray(given, np.float64)
+        found = _floats(given, where)
         if found.size != len(actions) and found.ndim:
             raise ModelError(where, f"{len(actions)} numbers, one per action", f"shape {found.shape}")
         return np.full(len(actions), found) if not found.ndim else found.reshape(len(actions))
@@ -317,6 +319,17 @@ class ExactNeeds:
         return exact(cost, where)
 
 
+def _floats(given: Any, where: str) -> NDArray[np.float64]:
+    """Return numbers that a function of many actions returned; None stands for infinity, as elsewhere."""
+    if isinstance(given, np.ndarray) and given.dtype.kind in "fiu":
+        return given.astype(np.float64)
+    table = np.array(given, object) if isinstance(given, Sequence) else np.asarray(given, object)
+    found = np.empty(table.shape)
+    for index in np.ndindex(*table.shape):
+        found[index] = round_up(table[index], where)
+    return found
+
+
 def _may_take_a_root(bound: Any) -> bool:
     """Whether a bound is the square root of a sum, as the Euclidean norm is, or a function, which may be one."""
     return bound.order == 2 and bound.power == 1 if isinstance(bound, NormCost) else callable(bound)
@@ -330,6 +343,8 @@ def round_down(amount: Fraction) -> float:
     >>> Fraction(round_down(Fraction(1, 3))) <= Fraction(1, 3) < Fraction(round_up(Fraction(1, 3), "x"))
     True
     """
+    if abs(amount) > _GREATEST:
+        return _GREATEST if amount > 0 else -math.inf
     found = float(amount)
     return found if Fraction(found) <= amount else math.nextafter(found, -math.inf)
 
@@ -339,5 +354,7 @@ def round_up(amount: Any, where: str) -> float:
     if amount is None or (isinstance(amount, float | np.floating) and math.isinf(amount) and amount > 0):
         return math.inf
     given = exact(amount, where)
+    if abs(given) > _GREATEST:
+        return math.inf if given > 0 else -_GREATEST
     found = float(given)
     return found if Fraction(found) >= given else math.nextafter(found, math.inf)

@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from solvent.core.exact import Number, exact
-from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.core.arguments import check_signature
+from solvent.core.exact import Number, exact, nearest_float
+from solvent.errors import BudgetError, LocatedError, ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE
 from solvent.gym.actions import allowed, check_discrete, position
 from solvent.gym.layout import own_copy
 from solvent.gym.own_masks import OwnMask
@@ -23,6 +26,7 @@ from solvent.model.amounts import short_amount
 from solvent.model.cost_bounds import CostBounds
 
 try:
+    from pettingzoo import AECEnv, ParallelEnv
     from pettingzoo.utils.conversions import (
         aec_to_parallel_wrapper,
         parallel_to_aec_wrapper,
@@ -38,6 +42,13 @@ __all__ = ["AECBudgetWrapper", "ParallelBudgetWrapper"]
 #: A number, one per action, a dict of them by agent, or a function of (agent, observation, action).
 PricesLike = Number | Sequence[Any] | NDArray[Any] | Mapping[Any, Any] | Callable[[Any, Any, int], Any]
 
+_ARGUMENTS = ("agent", "observation", "action")
+_FUNCTION = f"a function of ({', '.join(_ARGUMENTS)})"
+#: Key of a reported cost in the `info` of an agent, unless `cost` says otherwise.
+_REPORTED = "cost"
+#: Greatest budget: amounts are told as floats.
+_LARGEST = 10**300
+
 
 class _Accounts:
     """The accounts of all agents, in exact numbers.
@@ -50,12 +61,16 @@ class _Accounts:
         Whether all agents share one budget.
     cost_bound : PricesLike
     cost : function of (agent, observation, action), str or None
-        Cost of an action; None to charge the bound.
+        Cost of an action; None for `info["cost"]`, or the bound if that is missing.
     """
 
     def __init__(self, env: Any, budget: Any, shared: bool, cost_bound: Any, cost: Any) -> None:
+        if not isinstance(shared, bool | np.bool_):
+            raise ModelError("shared", "True or False", quote(shared))
+        if callable(cost):
+            check_signature(cost, _ARGUMENTS, "cost")
         self.agents = list(env.possible_agents)
-        self._shared, self._cost = shared, cost
+        self._shared, self._cost = bool(shared), cost
         self.spaces = {agent: check_discrete(env.action_space(agent), f"agent {quote(agent)}") for agent in self.agents}
         self._limits = self._read_budget(budget)
         self._bounds = {agent: self._read_bound(agent, cost_bound) for agent in self.agents}
@@ -68,24 +83,36 @@ class _Accounts:
             if self._shared:
                 raise ModelError("budget", "one number, as it is shared", quote(budget))
             for agent in budget:
-                if agent not in self.agents:
-                    known = ", ".join(map(quote, self.agents))
-                    raise ModelError("budget", f"agents ({known})", quote(agent), did_you_mean(agent, self.agents))
+                self.check_agent(agent, "budget")
             if missing := [agent for agent in self.agents if agent not in budget]:
                 raise ModelError("budget", "a number for each agent", f"none for {quote(missing[0])}")
-            return {agent: exact(budget[agent], f"budget, {agent}") for agent in self.agents}
-        return dict.fromkeys(self.agents, exact(budget, "budget"))
+            return {agent: _limit(budget[agent], f"budget, {agent}") for agent in self.agents}
+        return dict.fromkeys(self.agents, _limit(budget, "budget"))
 
     def _read_bound(self, agent: Any, given: Any) -> CostBounds:
         if given is None:
             raise ModelError("cost_bound", "a bound on the cost of actions", "none")
         if isinstance(given, Mapping):
+            for each in given:
+                self.check_agent(each, "cost_bound")
             if agent not in given:
                 raise ModelError("cost_bound", "a bound for each agent", f"none for {quote(agent)}")
             given = given[agent]
+        if callable(given):
+            check_signature(given, _ARGUMENTS, "cost_bound")
         stated = _OfAgent(given, agent) if callable(given) else given
         space = self.spaces[agent]
         return CostBounds(stated, ("cost",), int(space.n), int(space.start))
+
+    def check_agent(self, agent: Any, where: str, kind: type[LocatedError] = ModelError) -> None:
+        """Raise an error, by default a `ModelError`, if there is no such agent."""
+        try:
+            known = agent in self.spaces
+        except TypeError:  # not hashable
+            known = False
+        if not known:
+            names = ", ".join(map(quote, self.agents))
+            raise kind(where, f"agents ({names})", quote(agent), did_you_mean(agent, self.agents))
 
     def reset(self) -> None:
         """Start an episode."""
@@ -145,13 +172,8 @@ class _Accounts:
     def _charge(self, agent: Any, seen: Any, chosen: int, info: Mapping[str, Any]) -> None:
         bound = self._last[agent][chosen]  # a function may return another bound after the step
         assert bound is not None  # otherwise the action would have been masked
-        amount, action = bound, chosen + int(self.spaces[agent].start)
-        if self._cost is not None:
-            if isinstance(self._cost, str) and self._cost not in info:
-                expected = f"a cost under {quote(self._cost)}"
-                raise ModelError(f"info of agent {quote(agent)}", expected, f"the keys {quote(sorted(map(str, info)))}")
-            reported = info[self._cost] if isinstance(self._cost, str) else self._cost(agent, seen, action)
-            amount = exact(reported, f"agent {quote(agent)}, cost")
+        action = chosen + int(self.spaces[agent].start)
+        amount = exact(self._cost_of(agent, seen, action, bound, info), f"agent {quote(agent)}, cost")
         self.spent[agent] += amount
         if amount > bound:
             raise PolicyError(
@@ -161,14 +183,25 @@ class _Accounts:
                 "cost_bound must hold for every outcome",
             )
 
+    def _cost_of(self, agent: Any, seen: Any, action: int, bound: Fraction, info: Mapping[str, Any]) -> Any:
+        """Return the cost of an action, as a function or the environment states it."""
+        if callable(self._cost):
+            return self._cost(agent, seen, action)
+        if self._cost is None:
+            return info.get(_REPORTED, bound)
+        if self._cost not in info:
+            expected = f"a cost under {quote(self._cost)}"
+            raise ModelError(f"info of agent {quote(agent)}", expected, f"the keys {quote(sorted(map(str, info)))}")
+        return info[self._cost]
+
     def choose(self, agent: Any, action: Any, mask: NDArray[np.bool_], fallback: str | None) -> int:
         """Return the position of the action to execute: the given one, or the first safe one if it is masked."""
         where = f"agent {quote(agent)}, remaining {short_amount(self.remaining(agent))}"
         chosen = position(action, self.spaces[agent], where)
         if mask[chosen]:
             return chosen
-        if fallback is None:
-            hint = "pass fallback='first' to replace such actions"
+        if fallback is None or not mask.any():
+            hint = "pass fallback='first' to replace such actions" if mask.any() else ""
             raise PolicyError(where, allowed(mask, self.spaces[agent]), quote(action), hint)
         return int(np.argmax(mask))
 
@@ -184,7 +217,7 @@ class _Accounts:
         return {
             **info,
             "action_mask": _never_empty(mask).astype(np.int8),
-            "remaining": float(self.remaining(agent)),
+            "remaining": nearest_float(self.remaining(agent)),
             "dead_end": dead_end,
         }
 
@@ -199,9 +232,36 @@ class _OfAgent:
         return self._function(self._agent, observation, action)
 
 
+def _limit(given: Any, where: str) -> Fraction:
+    """Return a budget as an exact number."""
+    limit = exact(given, where)
+    if abs(limit) > _LARGEST:
+        raise BudgetError(where, "an amount of at most 1e300", short_amount(limit))
+    return limit
+
+
 def _never_empty(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask, all True if no action will be executed."""
     return mask if mask.any() else np.ones_like(mask)
+
+
+def _check_kind(env: Any, where: str, kind: type[Any]) -> None:
+    """Raise a `ModelError` with the right wrapper if an environment is not of the kind that a wrapper is for."""
+    expected = f"{'an' if kind is AECEnv else 'a'} {kind.__name__} of PettingZoo"
+    if isinstance(env, type):
+        raise ModelError(where, expected, quote(env), "pass an instance of the class")
+    for other, hint in (
+        (AECEnv, "AECBudgetWrapper is for agents that take turns"),
+        (ParallelEnv, "ParallelBudgetWrapper is for agents that act at the same time"),
+        (gymnasium.vector.VectorEnv, "VectorBudgetWrapper is for vectors of Gymnasium"),
+        (gymnasium.Env, "BudgetWrapper is for Gymnasium"),
+    ):
+        if other is not kind and isinstance(env, other):
+            raise ModelError(where, expected, quote(env), hint)
+    if not isinstance(env, kind):
+        raise ModelError(where, expected, quote(env))
+    if not hasattr(env, "possible_agents"):
+        raise ModelError(where, f"{expected} with possible_agents", f"{quote(env)} without")
 
 
 def _check_inside(env: Any, where: str) -> None:
@@ -226,8 +286,15 @@ def _inside(env: Any) -> Any:
     return env.aec_env if isinstance(env, aec_to_parallel_wrapper | turn_based_aec_to_parallel_wrapper) else None
 
 
+def _takes_turns(env: Any) -> bool:
+    """Whether an environment is, or is converted from, one whose agents take turns."""
+    while env is not None and not isinstance(env, AECEnv):
+        env = _inside(env)
+    return env is not None
+
+
 def _check_fallback(fallback: Any) -> Any:
-    if fallback not in (None, "first"):
+    if fallback is not None and not (isinstance(fallback, str) and fallback == "first"):
         raise ModelError("fallback", "None or 'first'", quote(fallback))
     return fallback
 
@@ -236,6 +303,18 @@ class _WithAccounts:
     """What both wrappers tell about the accounts of their agents."""
 
     _accounts: _Accounts
+    #: why `step` is refused; empty if it is not
+    _refusal: str
+
+    def _check_reset(self, where: str) -> None:
+        """Raise a `PolicyError` if there was no reset."""
+        if self._refusal == NO_EPISODE:
+            raise PolicyError(where, "reset() first", self._refusal)
+
+    def _check_episode(self, where: str) -> None:
+        """Raise a `PolicyError` if there was no reset, or an error since."""
+        if self._refusal in (NO_EPISODE, FAILED):
+            raise PolicyError(where, "reset() first", self._refusal)
 
     @property
     def spent(self) -> dict[Any, Fraction]:
@@ -252,6 +331,7 @@ class _WithAccounts:
 
     def remaining(self, agent: Any) -> Fraction:
         """Return the exact amount that an agent, or all agents together, may still spend."""
+        self._accounts.check_agent(agent, "remaining")
         return self._accounts.remaining(agent)
 
 
@@ -269,8 +349,10 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         Upper bound on the cost of an action: a number, one per action, a dict of them by agent, or a function of
         (agent, observation, action). Infinity or None forbids an action.
     cost : str or function, optional
-        Cost of an action: a key of the agent's `info`, or a function of (agent, observation, action). Default: the
-        bound itself.
+        Cost of an action: a key of the agent's `info`, or a function of (agent, observation, action), called with the
+        observation before the step. Default: `info["cost"]` of the agent, or the bound itself in steps after which the
+        environment does not report it, and always if it was converted from an `AECEnv`. A cost may be negative, and
+        must not exceed the bound.
     shared : bool
         Whether all agents share one budget.
     fallback : None or "first"
@@ -278,8 +360,10 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
 
     Notes
     -----
-    The `info` of each agent has "action_mask" (int8), "remaining" and "dead_end"; a mask in its observation, under
-    "action_mask" of a dict, is replaced by the combined mask. If an agent has no safe action, the episode ends for all.
+    The `info` of each agent has "action_mask" (int8), "remaining" and "dead_end". Observations are those of the
+    environment, except that a mask in them, under "action_mask" of a dict, is replaced by the combined mask. If an
+    agent has no safe action, the episode ends for all. After an error in `reset` or `step`, the amount spent is
+    unknown, and `step` is refused until the next `reset`.
 
     Examples
     --------
@@ -315,32 +399,53 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         shared: bool = False,
         fallback: Literal["first"] | None = None,
     ) -> None:
+        _check_kind(env, "ParallelBudgetWrapper", ParallelEnv)
         super().__init__(env)
         _check_inside(env, "ParallelBudgetWrapper")
+        if not (cost is None or isinstance(cost, str) or callable(cost)):
+            raise ModelError("cost", f"a key of info, or {_FUNCTION}", quote(cost))
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
+        # if agents take turns inside, a cost in `infos` may belong to another step
+        self._reads_infos = cost is not None or not _takes_turns(env)
         self._masks: dict[Any, NDArray[np.bool_]] = {}
         self._seen: dict[Any, Any] = {}
-        self._over = True
+        self._refusal = NO_EPISODE
 
     @property
     def agents(self) -> list[Any]:
         """The agents that act now; none when the episode is over."""
-        return [] if self._over else list(self.env.agents)
+        return [] if self._refusal else list(self.env.agents)
 
     def action_mask(self, agent: Any) -> NDArray[np.bool_]:
-        """Return which actions of an agent are safe now."""
-        return _never_empty(self._masks[agent]).copy()
+        """Return which actions of an agent are safe now; all True if none will be executed.
+
+        Raises
+        ------
+        PolicyError
+            If there was no `reset`, or an error since.
+        """
+        self._accounts.check_agent(agent, "action_mask")
+        self._check_episode("action_mask")
+        mask = self._masks.get(agent)
+        return np.ones(int(self._accounts.spaces[agent].n), bool) if mask is None else _never_empty(mask).copy()
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Start an episode with the whole budget."""
-        self._over = True
+        """Start an episode with the whole budget.
+
+        Raises
+        ------
+        SolventError
+            If an agent has no safe action at the start.
+        """
+        self._refusal = NO_EPISODE
         seen, infos = self.env.reset(seed=seed, options=options)
         self._accounts.reset()
         self._look(seen, infos)
-        self._over = False
         if any(not mask.any() for mask in self._masks.values()):
             raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
-        return self._show(seen, infos, False)
+        shown = self._show(seen, infos, False)
+        self._refusal = ""
+        return shown
 
     def _look(self, seen: Mapping[Any, Any], infos: Mapping[Any, Any]) -> None:
         # agents may change the observations they get, and environments may use their arrays again
@@ -355,32 +460,38 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         return shown, told
 
     def step(self, actions: Mapping[Any, Any]) -> Any:
-        """Take a safe action for each agent.
+        """Take a safe action for each agent; actions of agents that have ended are ignored.
 
         Raises
         ------
         PolicyError
-            If an action is masked and there is no fallback, an action is missing, the episode has ended, or a cost
-            exceeds its bound.
+            If an action is masked and there is no fallback, an action is missing, an agent is unknown, the episode has
+            ended, or a cost exceeds its bound.
+        ModelError
+            If a cost is missing or not a number.
         """
-        if self._over:
-            raise PolicyError("step", "reset() first", "an episode that is over")
+        if self._refusal:
+            raise PolicyError("step", "reset() first", self._refusal)
+        if not isinstance(actions, Mapping):
+            raise PolicyError("step", "a dict of actions by agent", quote(actions))
+        for agent in actions:
+            self._accounts.check_agent(agent, "step", PolicyError)
         chosen = {}
         for agent, mask in self._masks.items():
             if agent not in actions:
                 raise PolicyError("step", f"an action of each agent ({quote(list(self._masks))})", quote(actions))
             chosen[agent] = self._accounts.choose(agent, actions[agent], mask, self._fallback)
-        self._over = True  # after an error below, the amount spent is unknown
+        self._refusal = FAILED  # after an error below, the amount spent is unknown
         taken = {agent: at + int(self._accounts.spaces[agent].start) for agent, at in chosen.items()}
         before = self._seen
         seen, rewards, terminations, truncations, infos = self.env.step(taken)
-        self._accounts.charge(chosen, before, infos)
+        self._accounts.charge(chosen, before, infos if self._reads_infos else {})
         self._look(seen, infos)
         dead_end = any(not mask.any() for mask in self._masks.values())
         if dead_end:
             terminations = dict.fromkeys(terminations, True)
-        self._over = dead_end or not self.env.agents
         shown, told = self._show(seen, infos, dead_end)
+        self._refusal = DEAD if dead_end else "" if self.env.agents else IS_OVER
         return shown, rewards, terminations, truncations, told
 
 
@@ -397,7 +508,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
     cost_bound : number, sequence, dict by agent, or function
         Upper bound on the cost of an action, as in `ParallelBudgetWrapper`.
     cost : function, optional
-        Cost of an action, a function of (agent, observation, action). Default: the bound itself.
+        Cost of an action, a function of (agent, observation, action), called before the step. Default: the bound
+        itself. A cost in `infos` is not read, as it may belong to a later step.
     shared : bool
         Whether all agents share one budget.
     fallback : None or "first"
@@ -405,9 +517,11 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
 
     Notes
     -----
-    `infos` of the agent whose turn it is has "action_mask" (int8), "remaining" and "dead_end"; a mask in its
-    observation, under "action_mask" of a dict, is replaced by the combined mask. If the agent whose turn it is has no
-    safe action, the episode ends: all agents are terminated, and take None as their last action, as usual.
+    `infos` of the agent whose turn it is has "action_mask" (int8), "remaining" and "dead_end". Observations are those
+    of the environment, except that a mask in that agent's, under "action_mask" of a dict, is replaced by the combined
+    mask. If the agent whose turn it is has no safe action, the episode ends: all agents are terminated, and take None
+    as their last action, as usual. After an error in `reset` or `step`, the amount spent is unknown: there are no
+    agents, and `step` is refused until the next `reset`.
     """
 
     def __init__(
@@ -420,55 +534,83 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         shared: bool = False,
         fallback: Literal["first"] | None = None,
     ) -> None:
+        _check_kind(env, "AECBudgetWrapper", AECEnv)
         super().__init__(env)
         _check_inside(env, "AECBudgetWrapper")
-        if isinstance(cost, str):
-            hint = "the info of an agent may belong to a later step"
-            raise ModelError("cost", "a function of (agent, observation, action)", quote(cost), hint)
+        if cost is not None and not callable(cost):
+            hint = "the info of an agent may belong to a later step" if isinstance(cost, str) else ""
+            raise ModelError("cost", _FUNCTION, quote(cost), hint)
         self._accounts, self._fallback = _Accounts(env, budget, shared, cost_bound, cost), _check_fallback(fallback)
         self._stopped: list[Any] | None = None  # agents that are left after a dead end
         self._mask: NDArray[np.bool_] | None = None
         self._seen: Any = None
         self._told: dict[Any, dict[str, Any]] = {}
+        self._refusal = NO_EPISODE
 
     @property
     def agents(self) -> list[Any]:
-        """The agents that have not ended."""
+        """The agents that have not ended; none before `reset` and after an error."""
+        if self._refusal:
+            return []
         return list(self.env.agents) if self._stopped is None else list(self._stopped)
 
     @property
     def agent_selection(self) -> Any:
         """The agent whose turn it is."""
+        self._check_episode("agent_selection")
         return self._stopped[0] if self._stopped else self.env.agent_selection
+
+    def agent_iter(self, max_iter: int = 2**63) -> Any:
+        """Return an iterator over the agents, each in its turn."""
+        self._check_episode("agent_iter")
+        return super().agent_iter(max_iter)
 
     @property
     def terminations(self) -> dict[Any, bool]:
         """Whether each agent has terminated."""
+        self._check_reset("terminations")
         return dict.fromkeys(self.env.terminations, True) if self._stopped is not None else dict(self.env.terminations)
 
     @property
     def infos(self) -> dict[Any, Any]:
         """Information for each agent, with the mask of the one whose turn it is."""
+        self._check_reset("infos")
         return {**self.env.infos, **self._told}
 
     def action_mask(self) -> NDArray[np.bool_]:
-        """Return which actions are safe for the agent whose turn it is; all True if none will be executed."""
+        """Return which actions are safe for the agent whose turn it is; all True if none will be executed.
+
+        Raises
+        ------
+        PolicyError
+            If there was no `reset`, or an error since.
+        """
+        self._check_episode("action_mask")
         mask = np.zeros(int(self._accounts.spaces[self.agent_selection].n), bool) if self._mask is None else self._mask
         return _never_empty(mask).copy()
 
     def observe(self, agent: Any) -> Any:
         """Return the observation of an agent."""
+        self._check_episode("observe")
         seen = self.env.observe(agent)
         return self._accounts.show(agent, seen, self.action_mask()) if agent == self.agent_selection else seen
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start an episode with the whole budget."""
+        """Start an episode with the whole budget.
+
+        Raises
+        ------
+        SolventError
+            If the first agent has no safe action at the start.
+        """
+        self._refusal = NO_EPISODE
         self.env.reset(seed=seed, options=options)
         self._accounts.reset()
         self._stopped = None
         self._look()
         if self._stopped is not None:
             raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+        self._refusal = ""
 
     def _look(self) -> None:
         """Compute the mask of the agent whose turn it is; end the episode if no action is safe."""
@@ -492,18 +634,26 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         Raises
         ------
         PolicyError
-            If the action is masked and there is no fallback, or its cost exceeds its bound.
+            If the action is masked and there is no fallback, the agent or the episode has ended, or the cost exceeds
+            its bound.
         """
+        if self._refusal or not self.agents:
+            raise PolicyError("step", "reset() first", self._refusal or IS_OVER)
         if self._stopped is not None:
             if action is not None:
                 raise PolicyError(f"agent {quote(self.agent_selection)}", "None, as the episode is over", quote(action))
             self._stopped = self._stopped[1:]
             return
         agent = self.env.agent_selection
-        if self._mask is None:
-            self.env.step(action)
-        else:
+        chosen = None
+        if self._mask is not None:
             chosen = self._accounts.choose(agent, action, self._mask, self._fallback)
+        elif action is not None:
+            raise PolicyError(f"agent {quote(agent)}", "None, as the agent has ended", quote(action))
+        # after an error below, the amount spent is unknown
+        self._refusal, self._mask, self._told = FAILED, None, {}
+        if chosen is not None:
             self._accounts.charge({agent: chosen}, {agent: self._seen}, {})
-            self.env.step(chosen + int(self._accounts.spaces[agent].start))
+        self.env.step(None if chosen is None else chosen + int(self._accounts.spaces[agent].start))
         self._look()
+        self._refusal = ""

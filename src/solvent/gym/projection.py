@@ -63,7 +63,8 @@ def move_in_box(
             moved = np.rint(moved)
         return np.clip(moved.astype(space.dtype), space.low, space.high)
 
-    norm = needs.norm
+    # with fewer digits, or whole numbers, a greater scale than that of the closed form may fit after rounding
+    norm = needs.norm if space.dtype in (np.float32, np.float64) else None
     if norm is not None and not null.any():
         cost, most = float(norm(observation, flat_rows(action[None].astype(np.float64)))[0]), needs.greatest()
         if most <= 0:

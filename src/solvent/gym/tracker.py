@@ -2,7 +2,8 @@
 
 Amounts are whole numbers of ticks, with one `scale` (ticks per unit) for each resource, so three costs of 0.1 add up to
 exactly 0.3 and errors do not accumulate in long episodes. A number that is not a whole number of ticks makes the scale
-finer: the scale becomes the least common multiple of the denominators seen. Python's integers do not overflow.
+finer: the scale becomes the least common multiple of the denominators seen. Python's integers do not overflow. If the
+ticks have become very fine, the next episode begins with those of the limits again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ _TickSide = list[int | None]
 #: 2**53; a Fraction may equal a float that stands for another number, such as 0.1 for one tenth.
 REMEMBERED = frozenset([int, float, np.float64])
 _LARGE = 2**53
+#: Greatest limit: amounts are told as floats.
+_LARGEST = 10**300
 _MOST_REMEMBERED = 4096
+#: Ticks finer than this are forgotten when an episode begins.
+_FINEST_KEPT = 2**256
 
 
 class BudgetTracker:
@@ -77,7 +82,10 @@ class BudgetTracker:
         self._remembered: list[dict[Any, int]] = [{} for _ in self.resources]
         for d, account in enumerate(self.accounts):
             stated = (*self._upper[d], *self._lower[d], account.floor, account.ceiling, self.initial[d])
+            if any(x is not None and abs(x) > _LARGEST for x in stated):
+                raise BudgetError(f"budget, {account.name}", "amounts of at most 1e300", "a greater one")
             self.scale[d] = math.lcm(*(x.denominator for x in stated if x is not None))
+        self._first_scale = list(self.scale)
         self._convert()
         self.reset()
 
@@ -108,6 +116,10 @@ class BudgetTracker:
     def reset(self) -> None:
         """Start a new episode, with the initial amounts."""
         self.step = 0
+        if max(self.scale, default=1) > _FINEST_KEPT and self.scale != self._first_scale:
+            self.scale, self._remembered = list(self._first_scale), [{} for _ in self.scale]
+            self.version += 1
+            self._convert()
         self.ticks = [x.numerator * (s // x.denominator) for x, s in zip(self.initial, self.scale, strict=True)]
         self._broken_within = False
 

@@ -13,9 +13,11 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
+from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
-from solvent.errors import ModelError, PolicyError, SolventError, quote
-from solvent.gym.actions import allowed, check_discrete
+from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, quote
+from solvent.gym.actions import allowed, as_array, check_discrete
+from solvent.gym.adapters import key_of, negative
 from solvent.gym.dead_ends import DeadEndReward
 from solvent.gym.layout import OWN_MASK, own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
@@ -48,9 +50,9 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     budget : number, Budget, or dict of them by resource
         One anytime upper limit per resource, for each environment.
     cost : str, function, mapping or number, optional
-        Cost of a step: a key of `info`; a function of (observations, actions, next observations), all of them batches,
-        that returns an array of shape (N,) or (N, D) or a dict of arrays by resource; or a constant. Default:
-        `info["costs"]` or `info["cost"]`.
+        Cost of a step: a key of `info` ("-reward_ctrl" for the negative of that key); a function of (observations,
+        actions, next observations), all of them batches, that returns an array of shape (N,) or (N, D) or a dict of
+        arrays by resource; or a constant. Default: `info["costs"]` or `info["cost"]`.
     cost_bound : function, numbers or CostSupport
         Upper bound on the cost of an action, as in `BudgetWrapper`: functions take a single observation and action.
     reserve : function or numbers, optional
@@ -117,18 +119,20 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         own_mask: Literal[False] | None = None,
     ) -> None:
         if not isinstance(env, VectorEnv):
-            hint = "pass what gymnasium.make_vec(...) returns"
+            hint = "pass what gymnasium.make_vec(...) returns; BudgetWrapper is for a single environment"
             raise ModelError("VectorBudgetWrapper", "a vector environment", quote(env), hint)
         super().__init__(env)
         self._space = check_discrete(env.single_action_space, "VectorBudgetWrapper")
         self._same_step = _autoreset(env) == "disabled"
         _check_inside(env, kind_of(cost))
-        if fallback not in (None, "first"):
+        if fallback is not None and not (isinstance(fallback, str) and fallback == "first"):
             raise ModelError("fallback", "None or 'first'", quote(fallback))
-        if own_mask not in (None, False):
+        if own_mask is not None and own_mask is not False:
             raise ModelError("own_mask", "None or False", quote(own_mask))
         if cost_bound is None:
             raise ModelError("VectorBudgetWrapper", "a bound on the cost of actions", "none", "pass cost_bound=...")
+        if callable(cost):
+            check_signature(cost, ("observations", "actions", "next_observations"), "cost")
         self._cost, self._fallback = cost, fallback
         self._reports = Reports.of(env.unwrapped)
         known = read_limits(budget, spent)
@@ -153,8 +157,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
 
     def _arrange(self, layout: str, with_mask: bool) -> None:
         """Set the observation spaces."""
-        if layout not in ("dict", "flat"):
-            raise ModelError("layout", "'dict' or 'flat'", quote(layout))
+        if not isinstance(layout, str) or layout not in ("dict", "flat"):
+            raise ModelError("layout", "'dict' or 'flat'", quote(layout), did_you_mean(layout, ("dict", "flat")))
         if with_mask and layout == "flat":
             raise ModelError("mask_in_observation", "False for flat observations", quote(with_mask))
         self._flat, self._with_mask = layout == "flat", with_mask
@@ -196,6 +200,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         """
         if options is not None and "reset_mask" in options:
             raise ModelError("options", "no reset_mask, as this wrapper resets environments itself", quote(options))
+        self._refusal = "no episode"  # until every environment has a safe action
         observations, info = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         self._read(observations, info)
         self._waiting[:] = False
@@ -245,7 +250,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         """
         if self._refusal:
             raise PolicyError("step", "reset() first", self._refusal)
-        chosen = self._choose(np.asarray(actions))
+        chosen = self._choose(actions)
         waiting = self._waiting.copy()
         self._refusal = "episodes that ended with an error"
         before = self._batch
@@ -275,15 +280,16 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if wrong is not None:
             raise wrong
         terminated |= dead
-        self._refusal = ""
         ended = terminated | truncated
-        return self._finish(observations, rewards, terminated, truncated, info, ended, dead, violated)
+        finished = self._finish(observations, rewards, terminated, truncated, info, ended, dead, violated)
+        self._refusal = ""
+        return finished
 
-    def _choose(self, actions: NDArray[Any]) -> NDArray[Any]:
+    def _choose(self, given: Any) -> NDArray[Any]:
         """Return the actions to execute."""
-        n = self.env.num_envs
-        if actions.shape != (n,) or not np.issubdtype(actions.dtype, np.integer):
-            raise PolicyError("step", f"{n} whole numbers, one action per environment", quote(actions))
+        n, actions = self.env.num_envs, as_array(given)
+        if actions is None or actions.shape != (n,) or not np.issubdtype(actions.dtype, np.integer):
+            raise PolicyError("step", f"{n} whole numbers, one action per environment", quote(given))
         positions = actions - self._first
         if ((positions < 0) | (positions >= self._n_actions)).any():
             raise PolicyError("step", f"actions of {self._space}", quote(actions))
@@ -302,15 +308,19 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     ) -> list[list[Any]]:
         """Return the reported costs of each environment, one per resource."""
         n, names, cost = len(actions), self._resources, self._cost
+        found: Any
+        if waiting.all():  # no environment took a step
+            return [[0] * len(names)] * n
         if cost is None:
             by_name = info.get("costs")
-            found: Any
             if isinstance(by_name, Mapping) and set(names) <= set(by_name):
                 found = {name: self._reported(by_name, ("costs", name), waiting) for name in names}
             else:
                 found = self._reported(info, ("cost",), waiting)
         elif isinstance(cost, str):
-            found = self._reported(info, (cost,), waiting)
+            key = key_of(cost, info)
+            found = self._reported(info, (key,), waiting)
+            found = found if key == cost else negative(found, f"step, {quote(key)}")
         elif callable(cost):
             found = cost(before, actions, after)
         else:
@@ -318,10 +328,14 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if isinstance(found, Mapping):
             columns = [_column(x, n, name) for x, name in zip(read_costs(found, names, "step"), names, strict=True)]
             return [list(row) for row in zip(*columns, strict=True)]
-        table = np.asarray(found)
-        table = table[:, None] if table.shape == (n,) else table
-        if table.shape != (n, len(names)):
-            raise ModelError("step, cost", f"numbers of shape ({n}, {len(names)})", f"shape {table.shape}")
+        table = as_array(found)
+        shape = () if table is None else table.shape
+        table = table[:, None] if table is not None and shape == (n,) else table
+        if table is None or table.shape != (n, len(names)):
+            expected = (
+                f"{n} numbers, one per environment" if len(names) == 1 else f"numbers of shape ({n}, {len(names)})"
+            )
+            raise ModelError("step, cost", expected, f"shape {shape}" if shape else quote(found))
         return [list(row) for row in table]
 
     def _reported(self, info: Mapping[str, Any], keys: tuple[str, ...], waiting: NDArray[np.bool_]) -> Any:
@@ -454,10 +468,10 @@ def _check_inside(env: Any, kind: Kind) -> None:
 
 def _column(costs: Any, n: int, name: str) -> list[Any]:
     """Return the costs of one resource in each environment, from an array or a number for all."""
-    given = np.asarray(costs)
-    if given.shape not in ((), (n,)):
+    given = as_array(costs)
+    if given is None or given.shape not in ((), (n,)):
         expected = f"a number, or {n} numbers, one per environment"
-        raise ModelError(f"step, cost of {name}", expected, f"shape {given.shape}")
+        raise ModelError(f"step, cost of {name}", expected, quote(costs) if given is None else f"shape {given.shape}")
     return list(np.broadcast_to(given, (n,)))
 
 
@@ -469,8 +483,6 @@ def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> A
         if (reported | waiting).all():
             return info[key]
         found = f"none from environment {int(np.argmin(reported | waiting))}"
-    elif waiting.all():
-        return np.zeros(len(waiting))
     else:
         found = f"the keys {quote(sorted(map(str, info)))}"
     hint = "pass cost=...: another key, or a function of (observations, actions, next observations)"

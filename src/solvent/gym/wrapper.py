@@ -214,7 +214,7 @@ class BudgetWrapper(AccountWrapper):
         observation, info = split_reset(self.env.reset(seed=seed, options=options))
         self._inner = own_copy(observation)
         self._begin(self._read.started())
-        if not self._by_bounds and any(self._cost):
+        if not self._by_bounds and any(self._costs):
             raise SolventError(
                 f"reset: expected no cost before the first step, as in the model, found {self._left()}; "
                 "a wrapper inside takes steps in its reset: pass cost_bound=... instead of a model"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
-from solvent.core.arguments import read_switch
+from solvent.core.arguments import check_signature, read_switch
 from solvent.errors import ModelError, quote
 from solvent.learning.bonus import BonusName
-from solvent.learning.learner import LearnSettings, Replan
+from solvent.learning.learner import Callback, LearnSettings, Replan
 from solvent.model.amounts import short_amount
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP
@@ -182,10 +182,41 @@ def check_run(max_episodes: object, checkpoint: object, checkpoint_every: object
         raise ModelError("resume", "checkpoint=... to go on from", "none")
 
 
-def check_callback(callback: object) -> None:
-    """Raise a `ModelError` if a callback is not callable."""
-    if callback is not None and not callable(callback):
-        raise ModelError("callback", "a function of a LearnProgress, or None", quote(callback))
+def read_callbacks(callback: object) -> tuple[Callback, ...]:
+    """Return callbacks, given as one function, a list or tuple of them, or None.
+
+    Examples
+    --------
+    >>> read_callbacks(None), read_callbacks([print, print])
+    ((), (<built-in function print>, <built-in function print>))
+    >>> read_callbacks([print, 3])
+    Traceback (most recent call last):
+    solvent.errors.ModelError: callback[1]: expected a function of a LearnProgress, found 3
+    """
+    if callback is None:
+        return ()
+    if not callable(callback) and not isinstance(callback, list | tuple):
+        several = isinstance(callback, Iterable) and not isinstance(callback, str | bytes)
+        hint = "pass several callbacks as a list" if several else ""
+        raise ModelError("callback", "a function of a LearnProgress, or None", quote(callback), hint)
+    named = {"callback": callback} if callable(callback) else {f"callback[{i}]": c for i, c in enumerate(callback)}
+    for where, each in named.items():
+        if not callable(each):
+            raise ModelError(where, "a function of a LearnProgress", quote(each))
+        check_signature(each, ("progress",), where)
+    return tuple(named.values())
+
+
+def check_functions(*, cost: object, cost_bound: object, support: object, stationary: bool | None) -> None:
+    """Raise a `ModelError` if a function that describes an environment cannot take its arguments."""
+    place = ("state", "action")
+    for where, given, arguments in (
+        ("cost", cost, ("observation", "action", "next_observation")),
+        ("cost_bound", cost_bound, place),
+        ("support", support, ("step", *place) if stationary is False else place),
+    ):
+        if callable(given) and not isinstance(given, Mapping | CMDP):
+            check_signature(given, arguments, where)
 
 
 def read_bounds(given: BoundLike, resources: tuple[str, ...], states: Sequence[Any], actions: range) -> CostBounds:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import stat
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+import numpy as np
+
 from solvent.core.files import write_atomically
 from solvent.core.paths import read_path
-from solvent.errors import ModelError, SolventError
+from solvent.errors import ModelError, SolventError, quote
 from solvent.learning.result import LearnProgress
 
 #: The fields of a `LearnProgress` that are logged as scalars.
@@ -20,12 +27,21 @@ _SCALARS = ("gap", "value_lower", "value_upper", "violations")
 class CsvLog:
     """Callback of `learn` that writes a CSV file with a line for each plan.
 
+    The file is complete when `learn` ends, also by Ctrl-C or an error, so a log need not be closed. A log that is used
+    for several runs has the lines of all of them.
+
     Parameters
     ----------
     path : str or Path
-        The file. It is replaced as a whole, so a reader never sees a part of it.
+        The file. It is replaced as a whole, so a reader never sees a part of it. If it cannot be written during a run,
+        for example because the disk is full, learning continues after a warning, and the next write is tried again.
     every : int
-        Number of plans between two writes; the file is also written when the log is closed.
+        Number of plans between two writes during a run.
+
+    Raises
+    ------
+    ModelError
+        If no file can be written at `path`, or `every` is not a whole number of at least 1.
 
     Examples
     --------
@@ -34,31 +50,43 @@ class CsvLog:
     >>> from solvent.model import instances
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "log.csv"
-    ...     with CsvLog(file) as log:
-    ...         _ = learn(instances.markov_gap(), callback=log)
+    ...     _ = learn(instances.markov_gap(), callback=CsvLog(file))
     ...     file.read_text().splitlines()[0]
     'episodes,gap,value_lower,value_upper,violations,nodes'
     """
 
     def __init__(self, path: str | Path, every: int = 1000) -> None:
-        if every < 1:
-            raise ModelError("every", "a whole number of at least 1", str(every))
+        if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
+            raise ModelError("every", "a whole number of at least 1", quote(every))
         self._path, self._every = read_path(path, "path", "the path of a CSV file"), every
-        self._text, self._pending = io.StringIO(), 0
+        _check_place(self._path)
+        self._text, self._pending, self._written = io.StringIO(), 0, False
         self._writer = csv.writer(self._text, lineterminator="\n")
         self._writer.writerow(LearnProgress._fields)
 
     def __call__(self, progress: LearnProgress) -> None:
         """Add a line."""
         self._writer.writerow(progress)
-        self._pending += 1
+        self._pending, self._written = self._pending + 1, False
         if self._pending >= self._every:
-            self.close()
+            self._pending = 0
+            flush(self)
+
+    def flush(self) -> None:
+        """Write the file, if it is not complete; `learn` calls this at its end.
+
+        Raises
+        ------
+        ModelError
+            If the file cannot be written.
+        """
+        if not self._written:
+            write_atomically(self._path, self._text.getvalue().encode())
+            self._pending, self._written = 0, True
 
     def close(self) -> None:
-        """Write the file; the log can be used further."""
-        write_atomically(self._path, self._text.getvalue().encode())
-        self._pending = 0
+        """Write the file, if it is not complete; the log can be used further."""
+        self.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +136,12 @@ class TensorBoardLog:
         """Write the scalars of a plan."""
         for name in _SCALARS:
             self._writer.add_scalar(f"learning/{name}", getattr(progress, name), progress.episodes)
+
+    def flush(self) -> None:
+        """Flush the writer; `learn` calls this at its end."""
+        finish = getattr(self._writer, "flush", None)
+        if finish is not None:
+            finish()
 
     def close(self) -> None:
         """Flush the writer, and close it if the log opened it."""
@@ -170,6 +204,52 @@ class WandbLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def flush(callback: object) -> None:
+    """Flush a callback, if it has a method `flush`; warn if that fails, because a log must not end a run."""
+    method = getattr(callback, "flush", None)
+    if not callable(method):
+        return
+    try:
+        method()
+    except Exception as error:  # callbacks of users may raise anything
+        found = str(error) if isinstance(error, SolventError) else f"{type(error).__name__}: {error}"
+        warnings.warn(f"a log of learning is not complete: {found}", UserWarning, stacklevel=2)
+
+
+@contextmanager
+def flushed(callbacks: Sequence[object]) -> Iterator[None]:
+    """Return a context at whose end callbacks are flushed, also after an error."""
+    try:
+        yield
+    finally:
+        for each in callbacks:
+            flush(each)
+
+
+def _check_place(path: Path) -> None:
+    """Raise a `ModelError` if no file can be written at a path, as far as that is known without writing."""
+    expected = "a place that can be written"
+    try:
+        target = path.resolve()
+        try:
+            mode: int | None = target.stat().st_mode
+        except FileNotFoundError:
+            mode = None
+        folder = target.parent
+        if mode is None and not folder.exists():
+            raise ModelError(str(path), expected, f"no folder {quote(str(folder))}", "create the folder first")
+        if mode is not None and not stat.S_ISREG(mode):
+            is_folder = stat.S_ISDIR(mode)
+            hint = "add the name of a file" if is_folder else ""
+            raise ModelError(str(path), expected, "a folder" if is_folder else "a device or a pipe", hint)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ModelError(str(path), expected, f"a folder that cannot be written, {quote(str(folder))}")
+    except ModelError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a cycle of links
+        raise ModelError(str(path), expected, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _open_run(project: str) -> MetricRun:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
-
-import numpy as np
 
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
@@ -17,6 +13,7 @@ from solvent.learning.starts import START
 from solvent.model.build import read_costs
 from solvent.model.cmdp import CMDP
 from solvent.model.metering import Spent, Tape, check_wrappers, find_meter, kind_of, pick_costs
+from solvent.model.spaces import finite_states, numbers_of, state_reader
 
 #: Where to find the cost of a step: a key of `info`, a function of (observation, action, next observation), the cost of
 #: every step, or None for `info["costs"]` or `info["cost"]`.
@@ -24,8 +21,8 @@ CostLike = str | Callable[[Any, Any, Any], Any] | Number | Mapping[str, Number] 
 
 #: Episodes are seeded with numbers below this.
 _SEEDS = 2**31 - 1
-#: The most states of an environment, and the most exact costs kept for look-up.
-_MOST_STATES = _MOST_COSTS = 1_000_000
+#: The most exact costs kept for look-up.
+_MOST_COSTS = 1_000_000
 
 
 class Environment(Protocol):
@@ -166,7 +163,9 @@ class ExactEnvironment:
         space: Any = getattr(env, "observation_space", None)
         self.observations = finite_states(space)
         self.actions = _actions(env)
-        self._read_state, self._known = reader_of(space), frozenset(self.observations)
+        read = state_reader(space)
+        assert read is not None  # other spaces have been refused
+        self._read_state, self._known = read, frozenset(self.observations)
         self._exact: dict[tuple[type, Any], Fraction] = {}
         #: Costs of a single resource, by number: equal ones are the same tuple, which the account looks up.
         self._single: dict[tuple[type, Any], tuple[Fraction, ...]] = {}
@@ -289,68 +288,5 @@ class ExactEnvironment:
         return state
 
 
-def finite_states(space: Any) -> Sequence[Hashable]:
-    """Return the names of all states of an observation space: numbers, or tuples of them.
-
-    Raises
-    ------
-    ModelError
-        If there are not finitely many, or more than a million.
-
-    Examples
-    --------
-    >>> import gymnasium
-    >>> two = gymnasium.spaces.Discrete(2)
-    >>> finite_states(gymnasium.spaces.Dict(door=two, place=gymnasium.spaces.Discrete(2, start=5)))
-    [(0, 5), (0, 6), (1, 5), (1, 6)]
-    """
-    parts = _parts(space)
-    if parts is None:
-        return _numbers(space, "observation_space", "states", "a Discrete space, or a Tuple or Dict of them")
-    lists = [each if isinstance(each, range) else finite_states(each) for each in parts]
-    size = math.prod(map(len, lists))
-    if size > _MOST_STATES:
-        raise ModelError("environment, observation_space", f"at most {_MOST_STATES:,} states", f"{size:,}")
-    return list(itertools.product(*lists))
-
-
-def reader_of(space: Any) -> Callable[[Any], Hashable]:
-    """Return a function that maps an observation to the name of its state."""
-    parts = _parts(space)
-    if parts is None:
-        return int
-    if isinstance(getattr(space, "spaces", None), Mapping):
-        readers = [(name, reader_of(each)) for name, each in space.spaces.items()]
-        return lambda observation: tuple(read(observation[name]) for name, read in readers)
-    if getattr(space, "spaces", None) is not None:
-        inner = [reader_of(each) for each in space.spaces]
-        return lambda observation: tuple(read(each) for read, each in zip(inner, observation, strict=True))
-    return lambda observation: tuple(map(int, np.asarray(observation).ravel().tolist()))
-
-
-def _parts(space: Any) -> list[Any] | None:
-    """Return the spaces, or the ranges of numbers, that a space is a product of; None if it is none."""
-    spaces, sizes, shape = (getattr(space, name, None) for name in ("spaces", "nvec", "shape"))
-    if spaces is not None:
-        return list(spaces.values() if isinstance(spaces, Mapping) else spaces)
-    if sizes is not None:
-        starts = np.broadcast_to(getattr(space, "start", 0), np.shape(sizes)).ravel().tolist()
-        return [range(first, first + n) for first, n in zip(starts, np.ravel(sizes).tolist(), strict=True)]
-    if getattr(space, "n", None) is not None and shape not in (None, ()):
-        return [range(2)] * math.prod(shape)
-    return None
-
-
 def _actions(env: Any) -> range:
-    return _numbers(getattr(env, "action_space", None), "action_space", "actions", "a Discrete space")
-
-
-def _numbers(space: Any, name: str, kind: str, expected: str) -> range:
-    n = getattr(space, "n", None)
-    if n is None or getattr(space, "shape", ()) not in ((), None):
-        raise ModelError(
-            f"environment, {name}", f"{expected}, as {kind} must be numbered", quote(space),
-            f"learn in a CMDP, or wrap the environment so that its {kind} are numbered",
-        )  # fmt: skip
-    first = int(getattr(space, "start", 0))
-    return range(first, first + int(n))
+    return numbers_of(getattr(env, "action_space", None), "action_space", "actions", "a Discrete space")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from solvent.core.arguments import read_switch
@@ -11,25 +11,33 @@ from solvent.core.exact import Number
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
 from solvent.core.loading import LoadLimits
 from solvent.core.progress import ProgressLike
-from solvent.errors import LimitError, ModelError, quote
+from solvent.errors import LatticeOverflowError, LimitError, ModelError, quote
 from solvent.learning.arguments import (
     BONUS_SCALE,
     ApproximationName,
     SupportSource,
-    check_callback,
+    check_functions,
     check_run,
+    read_callbacks,
     read_settings,
 )
 from solvent.learning.bonus import BonusName
+from solvent.learning.callbacks import flushed
 from solvent.learning.environment import CostLike, Environment, default_rewards
 from solvent.learning.graph import ROUNDING_HINT
 from solvent.learning.learner import Callback, Replan
-from solvent.learning.result import LearnResult
+from solvent.learning.result import LearnProgress, LearnResult
 from solvent.learning.setup import LearnSetup
 from solvent.learning.support import SupportLike
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.cmdp import CMDP
 from solvent.model.cost_bounds import BoundLike
+
+#: What to do if costs have no common unit.
+_STRICT_HINT = (
+    "in learn: strict=True, which rounds costs up and, with a known support or a bound on costs, never exceeds the "
+    "budget"
+)
 
 
 def learn(
@@ -61,7 +69,7 @@ def learn(
     memory_limit: int | str | None = None,
     seed: int = 0,
     progress: ProgressLike = False,
-    callback: Callback | None = None,
+    callback: Callback | Sequence[Callback] | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100_000,
     resume: bool = False,
@@ -101,8 +109,10 @@ def learn(
         budget suffices in any state that could come next. Requires upper limits.
     cost : str, function, number or dict, optional
         Where to find the cost of a step of an environment: a key of `info`, a function of (observation, action, next
-        observation), or the cost of every step. Default: what a `solvent.gym.CostMeter` inside measures, else
-        `info["cost"]`. Wrappers that may change or repeat actions are refused unless a meter lies below them.
+        observation), or the cost of every step. A dict of costs by resource may leave out resources, which then cost 0.
+        Default: what a `solvent.gym.CostMeter` inside measures, else `info["cost"]`, or `info["costs"]`, which must
+        name every limited resource and may name others. Wrappers that may change or repeat actions are refused unless a
+        meter lies below them.
     approximation : {"additive", "relative"}, optional
         What `epsilon_cost` means: an amount (the default), or a share of the smallest limit.
     epsilon_cost : number or dict by resource, optional
@@ -152,9 +162,10 @@ def learn(
         Random seed. The same seed gives the same run, bit for bit, on every CPU.
     progress : bool, "log", ProgressSink or callable
         As for `solve`.
-    callback : callable, optional
-        Called with a `LearnProgress` after each plan. Learning stops if it returns True, as it does on Ctrl-C, and
-        returns what was learned so far. `solvent.learning` has callbacks that write logs.
+    callback : callable, or list or tuple of them, optional
+        Called with a `LearnProgress` after each plan. Learning stops if one returns True, as it does on Ctrl-C, and
+        returns what was learned so far. If a callback has a method `flush`, it is called when learning ends, also by an
+        error. `solvent.learning` has callbacks that write logs.
     checkpoint : path, optional
         Folder to which the learner is saved every `checkpoint_every` episodes and at the end. If saving fails, for
         example because the disk is full, learning continues after a `CheckpointWarning`, the next save is tried again,
@@ -179,6 +190,8 @@ def learn(
         guarantee no longer holds, and learning stops.
     LimitError
         If the initial graph of safe nodes exceeds the time or memory limit.
+    LatticeOverflowError
+        If costs and limits have no common unit in which sums fit 64-bit integers; `strict` or `epsilon_cost` avoid it.
 
     Notes
     -----
@@ -202,7 +215,9 @@ def learn(
         random_rewards=random_rewards, seed=seed,
     )  # fmt: skip
     check_run(max_episodes, checkpoint, checkpoint_every, resume=resume)
-    check_callback(callback)
+    callbacks = read_callbacks(callback)
+    stationary = read_switch("stationary", stationary, optional=True)
+    check_functions(cost=cost, cost_bound=cost_bound, support=support, stationary=stationary)
     path = read_checkpoint_path(checkpoint)
     if limits is not None and not isinstance(limits, LoadLimits):
         raise ModelError("limits", "a LoadLimits, or None", quote(limits))
@@ -218,7 +233,7 @@ def learn(
         approximation=approximation,
         epsilon_cost=epsilon_cost,
         strict=read_switch("strict", strict),
-        stationary=read_switch("stationary", stationary, optional=True),
+        stationary=stationary,
         spent=spent,
         random_start=read_switch("random_start", random_start),
     )
@@ -226,13 +241,28 @@ def learn(
         with ResourceMonitor(read_seconds(time_limit), read_memory(memory_limit)) as monitor:
             learner = setup.learner(monitor)
             if path is None:
-                return learner.run(max_episodes, callback=callback, progress=progress)
+                with flushed(callbacks):
+                    return learner.run(max_episodes, callback=_together(callbacks), progress=progress)
             from solvent.learning.checkpoint import open_checkpoint
 
-            with open_checkpoint(learner, path, resume=resume, limits=limits) as saved:
+            with open_checkpoint(learner, path, resume=resume, limits=limits) as saved, flushed(callbacks):
                 return learner.run(
-                    max_episodes, callback=callback, progress=progress, checkpoint=saved,
+                    max_episodes, callback=_together(callbacks), progress=progress, checkpoint=saved,
                     checkpoint_every=checkpoint_every,
                 )  # fmt: skip
     except REACHED as reached:
         raise LimitError(f"learning stopped: {reason_of(reached)}; {ROUNDING_HINT}") from None
+    except LatticeOverflowError as error:
+        if strict or epsilon_cost is not None:
+            raise
+        raise LatticeOverflowError(f"{error}; {_STRICT_HINT}") from None
+
+
+def _together(callbacks: Sequence[Callback]) -> Callback:
+    """Return a callback that calls each of several, and stops the run if one of them does."""
+
+    def call(progress: LearnProgress) -> bool:
+        said = [each(progress) is True for each in callbacks]  # all are called, also after one that stops the run
+        return any(said)
+
+    return call

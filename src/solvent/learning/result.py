@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -184,9 +185,12 @@ class LearnResult:
 
         Raises
         ------
+        ModelError
+            If `model` is not a model.
         PolicyError
             If the model has another horizon, or lacks a state or an action of the policy.
         """
+        _check_model(model, "a CMDP")
         return restate(self.policy, model)
 
     def save(self, path: str | Path) -> None:
@@ -224,18 +228,23 @@ class LearnResult:
         ------
         ModelError, PolicyError
             If the file does not contain a result, or does not match its checksum, or the policy was made for another
-            model.
+            model, or `model` is not a model.
         LoadLimitError
             If loading would exceed `limits`.
         """
         from solvent.learning.files import load_result
 
+        if model is not None:
+            _check_model(model, "a CMDP, or None")
         fields = load_result(path, model, limits=limits)
         policy, history = fields.pop("policy"), tuple(LearnProgress(*each) for each in fields.pop("history"))
         return LearnResult(**fields, history=history, _make_policy=None if policy is None else lambda: policy)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot bounds and returns by episode, and return the Matplotlib axes; see `solvent.plot.learning`."""
+        if isinstance(ax, str | os.PathLike):
+            hint = f"to save the figure: solvent.plot.save(learned.plot(), {quote(os.fspath(ax))})"
+            raise ModelError("ax", "matplotlib Axes, or None for a new figure", quote(ax), hint)
         from solvent.plot.episodes import learning as draw
 
         return draw(self, ax)
@@ -282,6 +291,20 @@ class LearnResult:
         known = self.status is not Status.INFEASIBLE
         bounds = f"value {self.value_lower:.6g} to {self.value_upper:.6g}, " if known else ""
         return f"LearnResult({self.status.value}, {bounds}{self.episodes:,} episodes, {self.violations:,} violations)"
+
+
+def _check_model(model: Any, expected: str) -> None:
+    """Raise a `ModelError` unless an argument is a `CMDP`; an environment or a path gets a hint."""
+    if isinstance(model, CMDP):
+        return
+    hint = ""
+    if isinstance(getattr(getattr(model, "unwrapped", model), "model", None), CMDP):
+        hint = "pass its model: env.unwrapped.model"
+    elif hasattr(model, "step"):
+        hint = "an environment is not a model; solvent.CMDP.from_gymnasium(env, ...) reads the table of one that has it"
+    elif isinstance(model, str | os.PathLike):
+        hint = "solvent.load_model(path) reads a file"
+    raise ModelError("model", expected, quote(model), hint)
 
 
 def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:

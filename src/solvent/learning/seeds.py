@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any
 
-from solvent.core.arguments import place_error, read_jobs
+from solvent.core.arguments import check_signature, place_error, read_jobs
 from solvent.core.engines import open_engine
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import ModelError, quote
@@ -70,6 +70,8 @@ def learn_seeds(
     given = _read_seeds(seeds)
     if not isinstance(env, CMDP) and not callable(env):
         raise ModelError("env", "a CMDP, or a function that makes an environment", quote(env), "pass lambda: make(...)")
+    if not isinstance(env, CMDP):
+        check_signature(env, (), "env")
     for name in _SINGLE:
         if name in options:
             raise ModelError(name, "an argument that all runs can share", quote(options[name]), "use learn")

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from solvent.core.exact import Number
 from solvent.core.limits import ResourceMonitor
-from solvent.errors import LatticeOverflowError, ModelError, quote
+from solvent.errors import ModelError, quote
 from solvent.learning.arguments import (
     ApproximationName,
     SupportSource,
@@ -304,10 +304,7 @@ class LearnSetup:
             model, limits = with_draw(model), limits_with_draw(limits)
         if units is not None:
             return project(model, limits, units, "rounded" if self.strict else "relaxed")
-        try:
-            return Problem.exact(model, limits, merge=False)  # outcomes are counted one by one
-        except LatticeOverflowError as error:
-            raise LatticeOverflowError(f"{error}; in learn: strict=True, which rounds costs up") from None
+        return Problem.exact(model, limits, merge=False)  # outcomes are counted one by one
 
     def _units(self, limits: Limits, horizon: int) -> tuple[Fraction, ...] | None:
         """Return the units to which costs are rounded; None if they are not."""

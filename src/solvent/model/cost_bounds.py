@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, quote
 from solvent.model.build import read_costs
@@ -54,6 +55,8 @@ class CostBounds:
     ) -> None:
         self._resources, self._n, self._first, self._where = resources, n_actions, first_action, where
         self._function = given if callable(given) else None
+        if self._function is not None:
+            check_signature(self._function, ("observation", "action"), where)
         self._table = None if callable(given) else self._read_table(self._by_action(given))
 
     def __call__(self, observation: Any, position: int) -> Bound:
@@ -111,7 +114,7 @@ class CostBounds:
             shape = shape_of(given)
             if None in shape:
                 raise ModelError(self._where, "rows of the same length", f"shape {show_shape(shape)}")
-            return np.array(given, object)
+            return _objects(given)
         for name, amounts in given.items():
             shape = shape_of(amounts)
             if shape not in ((), (self._n,)):
@@ -122,7 +125,7 @@ class CostBounds:
         if unknown or len(given) < len(resources):
             wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
             raise ModelError(self._where, f"numbers for each of {', '.join(map(quote, resources))}", wrong)
-        return np.stack([np.broadcast_to(np.array(given[name], object), (self._n,)) for name in resources], axis=-1)
+        return np.stack([np.broadcast_to(_objects(given[name]), (self._n,)) for name in resources], axis=-1)
 
     def _read_table(self, given: NDArray[Any]) -> NDArray[Any]:
         """Return bounds as an array of tuples, of shape (A,) or (S, A)."""
@@ -147,6 +150,17 @@ class CostBounds:
             expected = f"an observation from 0 to {size - 1}, as the array has {size} rows"
             raise ModelError(self._where, expected, quote(observation), "use a function of (observation, action)")
         return int(observation)
+
+
+def _objects(given: Any) -> NDArray[Any]:
+    """Return numbers as an array of objects that keep their types: a float32 of 0.7 stands for seven tenths."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return np.array([_objects(each)[()] for each in given], object)
+    table = np.asarray(given) if hasattr(given, "__array__") else np.array(given, object)
+    found = np.empty(table.shape, object)
+    for index in np.ndindex(*table.shape):
+        found[index] = table[index]
+    return found
 
 
 def _is_infinite(amount: object) -> bool:
