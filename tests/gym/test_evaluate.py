@@ -119,6 +119,50 @@ def test_agents_that_can_be_evaluated() -> None:
         evaluate(BudgetWrapper(CostMeter(Road()), 3, cost_bound=2), optimal.policy, 1)
 
 
+def test_recurrent_agents_keep_their_state_within_an_episode() -> None:
+    class Counts:
+        """Its state is the number of its decisions in an episode."""
+
+        def predict(
+            self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+        ) -> tuple[int, int]:
+            assert bool(episode_start[0]) == (state is None)
+            assert episode_start.shape == (1,)
+            count = 0 if state is None else state
+            return int(count == 2), count + 1
+
+    meter = CostMeter(gymnasium.make("CartPole-v1"), cost=lambda state, action, after: action)
+    found = evaluate(meter, Counts(), episodes=5, budget=10, seed=1)
+    assert set(found.most["cost"]) == {1}  # 1 for the third decision, and for no other
+    assert found.lengths.min() > 3
+
+
+@pytest.mark.parametrize(("answer", "said"), [(1, "1"), (np.zeros(2), r"array\(\[0., 0.\]\)"), ((1,), r"\(1,\)")])
+def test_predict_returns_an_action_and_a_state(answer: Any, said: str) -> None:
+    class Predicts:
+        def predict(self, observation: Any, deterministic: bool) -> Any:
+            return answer
+
+    with pytest.raises(ModelError, match=rf"agent, predict: expected a tuple \(action, state\), found {said}"):
+        evaluate(CostMeter(Road(), cost=1), Predicts(), 1, budget=5)
+
+
+def test_recurrent_ppo_is_evaluated_as_by_its_own_library() -> None:
+    contrib, torch = pytest.importorskip("sb3_contrib"), pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+
+    env = CostMeter(gymnasium.make("CartPole-v1"), cost=1)
+    agent = contrib.RecurrentPPO("MlpLstmPolicy", env, n_steps=64, seed=0, device="cpu")
+    for parameter in agent.policy.parameters():
+        parameter.data *= 3  # so that what the network remembers decides
+    vector = agent.get_env()
+    vector.seed(5)
+    expected, _ = evaluate_policy(agent, vector, n_eval_episodes=4, return_episode_rewards=True)
+    assert evaluate(Monitor(env), agent, 4, budget=500, seed=5).returns.tolist() == expected
+
+
 def test_evaluations_need_a_meter_and_a_budget() -> None:
     with pytest.raises(ModelError, match=r"evaluate: expected an environment with a meter inside.*CostMeter"):
         evaluate(BudgetWrapper(Road(), 3, cost_bound=2), "random", 1)

@@ -6,9 +6,8 @@ around the environment recorded, and compares it with the limits after every ste
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -22,12 +21,13 @@ from solvent.errors import BudgetError, ModelError, did_you_mean, quote
 from solvent.gym.account import AccountWrapper
 from solvent.gym.env import ModelEnv
 from solvent.gym.meter import never_reported
+from solvent.gym.players import Player, player_of
+from solvent.gym.recording import meters_of, recording_meter
 from solvent.gym.tracker import ONLY_RESOURCE, read_limits
 from solvent.model.budget import Limits
 from solvent.model.build import read_costs
-from solvent.model.metering import Tape, layers
+from solvent.model.metering import layers
 from solvent.model.resources import Resource
-from solvent.model.spaces import state_reader
 
 #: Quantiles of a summary.
 _SHOWN = (0.05, 0.5, 0.95)
@@ -194,10 +194,11 @@ def evaluate(
     env : gymnasium.Env
         A single environment with a meter inside.
     agent : object with `predict`, function, policy, result, or "random"
-        An agent of Stable-Baselines3 or sb3-contrib (which gets masks); a function of (observation, info) or of the
-        observation alone; a policy of Solvent, or the result of `solve` or `learn` that has one; or "random" for random
-        actions among those the mask allows. A policy is followed in a `ModelEnv`, or in an environment whose
-        observations name the states of the policy's model, as after learning there; episodes then end at its horizon.
+        An agent of Stable-Baselines3 or sb3-contrib, which gets masks, and its own state if it is recurrent; a function
+        of (observation, info) or of the observation alone; a policy of Solvent, or the result of `solve` or `learn`
+        that has one; or "random" for random actions among those the mask allows. A policy is followed in a `ModelEnv`,
+        or in an environment whose observations name the states of the policy's model, as after learning there; episodes
+        then end at its horizon.
     episodes : int
         Number of episodes.
     budget : number, Budget, or dict of them by resource, optional
@@ -235,9 +236,9 @@ def evaluate(
     if not number or not 0 < confidence < 1:
         raise ModelError("confidence", "a number between 0 and 1", quote(confidence))
     limits, accounts = _limits(env, budget)
-    meter, record = _meter(env, limits.resources), _Record(limits.resources)
-    player, longest = _player(env, agent, seed, deterministic)
-    lengths = [each for each in (max_steps, longest) if each is not None]
+    meter, record = recording_meter(env, limits.resources), _Record(limits.resources)
+    player = player_of(env, agent, seed, deterministic)
+    lengths = [each for each in (max_steps, player.horizon) if each is not None]
     rows = []
     meter.attach(record)
     try:
@@ -246,8 +247,7 @@ def evaluate(
             rows.append(_play(env, player, record, account, seed if episode == 0 else None, min(lengths, default=None)))
     finally:
         meter.detach(record)
-        if isinstance(player, _StatePlayer):
-            player.close()
+        player.close()
     record.check_names(_known_names(env), isinstance(budget, Mapping))
     names = limits.resources
     return Evaluation(
@@ -315,12 +315,8 @@ class _Record:
                 raise never_reported(name, list(self._names), hint)
 
 
-#: A function of (observation, info, whether it is the first step) that returns an action.
-_Player = Callable[[Any, Mapping[str, Any], bool], Any]
-
-
 def _play(
-    env: Any, player: _Player, record: _Record, account: _Account, seed: int | None, max_steps: int | None
+    env: Any, player: Player, record: _Record, account: _Account, seed: int | None, max_steps: int | None
 ) -> tuple[float, int, _Account, bool]:
     """Play one episode; return its return, its length, its account, and whether it ended in a dead end."""
     record.take()
@@ -350,35 +346,9 @@ def _whole(value: Any, where: str, least: int) -> int:
     return int(value)
 
 
-def _meters(env: Any) -> list[Any]:
-    """Return the meters of an environment, the outermost first."""
-    vector = isinstance(env, gymnasium.vector.VectorEnv)
-    if vector or (not isinstance(env, gymnasium.Env) and hasattr(env, "num_envs")):
-        found, hint = f"a vector of {env.num_envs} environments", "evaluate one of them, or a new one like them"
-        raise ModelError("evaluate", "a single Gymnasium environment", found, hint)
-    meters = [layer for layer in layers(env) if callable(getattr(type(layer), "attach", None))]
-    if not meters:
-        hint = "put solvent.gym.CostMeter(env, cost=...) directly around the environment"
-        raise ModelError("evaluate", "an environment with a meter inside", quote(env), hint)
-    return meters
-
-
-def _meter(env: Any, resources: tuple[str, ...], where: str = "budget") -> Any:
-    """Return the innermost meter that records some resources."""
-    meters = _meters(env)
-    for meter in reversed(meters):
-        if not callable(getattr(meter, "meters", None)) or meter.meters(resources):
-            return meter
-    known = [name for meter in meters if isinstance(meter, ModelEnv) for name in meter.model.resources]
-    listed = ", ".join(map(quote, known)) or "none"
-    unknown = next((name for name in resources if name not in known), "")
-    hint = did_you_mean(unknown, known)
-    raise ModelError(where, f"resources that the meter records ({listed})", quote(unknown), hint)
-
-
 def _limits(env: Any, budget: Any) -> tuple[Limits, tuple[Resource, ...]]:
     """Return the limits, with the amounts spent before the first step, and the resources, which may saturate."""
-    meters = _meters(env)
+    meters = meters_of(env)
     wrapper = next((layer for layer in layers(env) if isinstance(layer, AccountWrapper)), None)
     if budget is None:
         if wrapper is None:
@@ -412,133 +382,3 @@ def _account(env: Any, name: str) -> tuple[Resource, Fraction]:
         if isinstance(layer, ModelEnv) and name in layer.model.resources:
             return layer.model.resource(name), layer.initial[name]
     return Resource(name), Fraction(0)
-
-
-_AGENTS = "an object with predict, a function of (observation, info), a policy of Solvent, or 'random'"
-
-
-def _player(env: Any, agent: Any, seed: int | None, deterministic: bool) -> tuple[_Player, int | None]:
-    """Return a player, and the greatest number of steps that it can take if there is one."""
-    if isinstance(agent, str) and agent == "random":
-        return _RandomPlayer(env, seed), None
-    if isinstance(agent, type):
-        raise ModelError("agent", _AGENTS, quote(agent), "pass an instance of the class")
-    if callable(getattr(agent, "predict", None)):
-        wants_masks = "action_masks" in inspect.signature(agent.predict).parameters
-
-        def predict(observation: Any, info: Mapping[str, Any], first: bool) -> Any:
-            masks = {"action_masks": info["action_mask"]} if wants_masks and "action_mask" in info else {}
-            action = agent.predict(observation, deterministic=deterministic, **masks)[0]
-            return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
-
-        return predict, None
-    policy = agent if callable(agent) else getattr(agent, "policy", agent)  # of the result of `solve` or `learn`
-    if callable(getattr(policy, "agent", None)):
-        if isinstance(env.unwrapped, ModelEnv):
-            return _PolicyPlayer(env.unwrapped, policy, seed), None
-        player = _StatePlayer(env, policy, seed)
-        return player, player.horizon
-    if callable(agent):
-        return _function(agent), None
-    raise ModelError("agent", _AGENTS, quote(agent), did_you_mean(agent, ["random"]) if isinstance(agent, str) else "")
-
-
-def _function(agent: Callable[..., Any]) -> _Player:
-    """Return a player that calls a function of (observation, info), or of the observation alone."""
-    expected = "a function of (observation, info) or of the observation alone"
-    hint = "write lambda observation, info: ..."
-    try:
-        signature = inspect.signature(agent)
-    except (TypeError, ValueError):  # some functions of C have none
-        raise ModelError("agent", expected, quote(agent), hint) from None
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [x for x in signature.parameters.values() if x.kind in kinds and x.default is inspect.Parameter.empty]
-    if len(required) != 1 and _accepts(signature, 2):
-        return lambda observation, info, first: agent(observation, info)
-    if _accepts(signature, 1):
-        return lambda observation, info, first: agent(observation)
-    raise ModelError("agent", expected, f"one with the arguments {signature}", hint)
-
-
-def _accepts(signature: inspect.Signature, count: int) -> bool:
-    try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
-
-
-class _RandomPlayer:
-    """Samples actions, among those that a mask allows if there is one."""
-
-    def __init__(self, env: Any, seed: int | None) -> None:
-        self._space, self._rng = env.action_space, np.random.default_rng(seed)
-        self._space.seed(int(self._rng.integers(2**31)))
-
-    def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
-        if "action_mask" in info and isinstance(self._space, gymnasium.spaces.Discrete):
-            return int(self._rng.choice(np.flatnonzero(info["action_mask"]))) + int(self._space.start)
-        return self._space.sample()
-
-
-class _PolicyPlayer:
-    """Follows a policy of Solvent in a `ModelEnv`."""
-
-    def __init__(self, base: ModelEnv, policy: Any, seed: int | None) -> None:
-        self._base, self._policy, self._rng = base, policy, np.random.default_rng(seed)
-        self._model = [base.model] if getattr(policy, "model", base) is None else []  # it was loaded without a model
-        self._agent: Any = None
-
-    def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> int:
-        if first:
-            seed = int(self._rng.integers(2**31))
-            self._agent = self._policy.agent(*self._model, seed=seed, step=0, state=self._base.state)
-        else:
-            self._agent.observe(self._base.state, self._base.last_cost)
-        return self._base.model.actions.index(self._agent.act())
-
-
-class _StatePlayer:
-    """Follows a policy of Solvent in an environment whose observations name the states of the policy's model.
-
-    Observations are those inside all wrappers with a budget, and states are named as in `solvent.learn`.
-
-    Attributes
-    ----------
-    horizon : int
-        Number of steps that the policy has decisions for.
-    """
-
-    def __init__(self, env: Any, policy: Any, seed: int | None) -> None:
-        wrappers = [layer for layer in layers(env) if isinstance(layer, AccountWrapper)]
-        self._wrapper = wrappers[-1] if wrappers else None
-        space = (env if self._wrapper is None else self._wrapper.env).observation_space
-        read, model = state_reader(space), getattr(policy, "model", None)
-        if read is None or model is None:
-            raise _not_followed(quote(space) if read is None else "a policy without its model")
-        self._policy, self._rng, self._read = policy, np.random.default_rng(seed), read
-        self.horizon, self._states = int(model.horizon), frozenset(model.states)
-        self._agent: Any = None
-        self._tape = Tape(model.resources)
-        self._meter = _meter(env, model.resources, "agent, resources of the policy")
-        self._meter.attach(self._tape)
-
-    def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
-        state = self._read(observation if self._wrapper is None else self._wrapper._inner)
-        spent = self._tape.take()
-        if state not in self._states:
-            raise _not_followed(f"an observation of {quote(state)}")
-        if first:
-            self._agent = self._policy.agent(seed=int(self._rng.integers(2**31)), step=0, state=state)
-        else:
-            self._agent.observe(state, dict(zip(self._tape.resources, spent.reported, strict=True)))
-        return self._agent.act()
-
-    def close(self) -> None:
-        """Read the meter no longer."""
-        self._meter.detach(self._tape)
-
-
-def _not_followed(found: str) -> ModelError:
-    expected = "a policy only for a ModelEnv, or for an environment whose observations name the states of its model"
-    return ModelError("agent", expected, found, "pass a function of (observation, info) that follows the policy")
