@@ -302,6 +302,10 @@ class _Record:
         costs = zip(self.resources, read_costs(found, self.resources, "step"), strict=True)
         self._costs.append(tuple(exact(cost, f"step, cost of {name}") for name, cost in costs))
 
+    def fail(self, error: ModelError) -> None:
+        """Raise the error that the costs of a step cannot be read."""
+        raise error
+
     def take(self) -> list[tuple[Fraction, ...]]:
         """Return the costs of the steps since the last call, one per resource."""
         found, self._costs = self._costs, []

@@ -14,7 +14,7 @@ from solvent.errors import ModelError, did_you_mean, quote
 from solvent.gym.adapters import NO_COST, CostLike, find_cost, split_reset, split_step
 from solvent.gym.layout import own_copy
 from solvent.gym.tracker import ONLY_RESOURCE
-from solvent.model.metering import Tape, check_wrappers, kind_of
+from solvent.model.metering import Tape, Tapes, check_wrappers, kind_of
 
 _NOTHING = Fraction(0)
 
@@ -95,7 +95,7 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
         self._cost, self._before = cost, None
-        self._tapes: list[Tape] = []
+        self._tapes = Tapes()
         self._finished: list[MeteredEpisode] = []
         self._clear()
 
@@ -109,12 +109,12 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         return True
 
     def attach(self, tape: Tape) -> None:
-        """Write the cost of every step on a tape from now on."""
-        self._tapes.append(tape)
+        """Write the cost of every step on a tape from now on, as long as the tape exists."""
+        self._tapes.add(tape)
 
     def detach(self, tape: Tape) -> None:
         """Write on a tape no longer."""
-        self._tapes = [each for each in self._tapes if each is not tape]
+        self._tapes.remove(tape)
 
     def episodes(self) -> list[MeteredEpisode]:
         """Return the episodes with at least one step, the current one last."""
@@ -163,13 +163,12 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         before, self._before = self._before, own_copy(observation)
         if self._cost is None and own is NO_COST:
             self._add(_reported(info), reward)
-            for tape in self._tapes:  # a reader takes the entries of `info` that are for its resources
-                tape.write(find_cost(None, tape.resources, before, action, self._before, info, own))
+            # a reader takes the entries of `info` that are for its resources
+            self._tapes.write(lambda tape: find_cost(None, tape.resources, before, action, self._before, info, own))
         else:
             found = find_cost(self._cost, (ONLY_RESOURCE,), before, action, self._before, info, own)
             self._add(found, reward)
-            for tape in self._tapes:
-                tape.write(found)
+            self._tapes.write(lambda tape: found)
         return observation, reward, terminated, truncated, info
 
     def _add(self, found: Any, reward: Any) -> None:
