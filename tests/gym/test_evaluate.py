@@ -443,3 +443,20 @@ def test_names_of_quantiles() -> None:
         fake([1.0, 2.0], [False] * 2).quantile(0.5, "lengths")
     with pytest.raises(ModelError, match=r"of: expected one of .* found \['cost'\]"):
         fake([1.0, 2.0], [False] * 2).quantile(0.5, ["cost"])  # type: ignore[arg-type]
+
+
+def test_recurrent_agents_keep_their_state() -> None:
+    """As sb3-contrib's RecurrentPPO: the state of a step is that which the step before returned."""
+
+    class Counts:
+        def predict(
+            self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+        ) -> Any:
+            assert (state is None) == bool(episode_start[0])
+            assert episode_start.shape == (1,)
+            steps = 0 if state is None else state[0]
+            return np.array(int(steps == 2)), (steps + 1,)
+
+    meter = CostMeter(TimeLimit(Road(), 4))
+    agent: Any = Counts()
+    assert evaluate(meter, agent, 3, budget=9).most["cost"] == (1, 1, 1)

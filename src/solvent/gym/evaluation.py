@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import exact
-from solvent.errors import BudgetError, ModelError, did_you_mean, quote
+from solvent.errors import BudgetError, ModelError, PolicyError, did_you_mean, quote
 from solvent.gym.account import AccountWrapper
 from solvent.gym.env import ModelEnv
 from solvent.gym.meter import never_reported
@@ -48,7 +48,8 @@ class Evaluation:
     spent : dict of arrays of float, shape (E,)
         What was spent in each episode, by resource.
     most : dict of tuples of Fraction, length E
-        Greatest amount spent after any step of each episode, by resource; exact.
+        Greatest amount spent after any step of each episode, by resource; exact. Of an episode without a step, which
+        starts in a terminal state: what had been spent before.
     violated : array of bool, shape (E,)
         Whether a limit was broken after some step of the episode.
     dead_ends : int
@@ -266,16 +267,16 @@ class _Account:
 
     def __init__(self, limits: Limits, accounts: Sequence[Resource]) -> None:
         self._limits, self._accounts = limits, accounts
-        self.spent = list(limits.initial)
-        self.most = list(limits.initial)
-        self.violated, self._step = False, 0
+        self.spent = self.most = list(limits.initial)
+        self.violated, self._step, self._begun = False, 0, False
 
     def add(self, steps: Sequence[Sequence[Fraction]]) -> None:
         """Add the costs of each step of the environment since the last call, and compare the sums with the limits."""
         for costs in steps:
             amounts = zip(self._accounts, self.spent, costs, strict=True)
             self.spent = [account.clamp(amount + cost) for account, amount, cost in amounts]
-            self.most = [max(pair) for pair in zip(self.most, self.spent, strict=True)]
+            self.most = [max(pair) for pair in zip(self.most, self.spent, strict=True)] if self._begun else self.spent
+            self._begun = True
             for d, amount in enumerate(self.spent):
                 upper, lower = self._limits.upper[d], self._limits.lower[d]
                 most, least = upper[min(self._step, len(upper) - 1)], lower[min(self._step, len(lower) - 1)]
@@ -331,6 +332,8 @@ def _play(
     observation, info = env.reset(seed=seed)
     account.add(record.take())  # a wrapper may take steps in its reset
     earned, steps, first = 0.0, 0, True
+    if isinstance(env.unwrapped, ModelEnv) and env.unwrapped.done:  # it starts in a terminal state
+        return earned, steps, account, False
     while max_steps is None or steps < max_steps:
         action = player(observation, info, first)
         observation, reward, terminated, truncated, info = env.step(action)
@@ -428,14 +431,7 @@ def _player(env: Any, agent: Any, seed: int | None, deterministic: bool) -> tupl
     if isinstance(agent, type):
         raise ModelError("agent", _AGENTS, quote(agent), "pass an instance of the class")
     if callable(getattr(agent, "predict", None)):
-        wants_masks = "action_masks" in inspect.signature(agent.predict).parameters
-
-        def predict(observation: Any, info: Mapping[str, Any], first: bool) -> Any:
-            masks = {"action_masks": info["action_mask"]} if wants_masks and "action_mask" in info else {}
-            action = agent.predict(observation, deterministic=deterministic, **masks)[0]
-            return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
-
-        return predict, None
+        return _PredictPlayer(agent, deterministic), None
     policy = agent if callable(agent) else getattr(agent, "policy", agent)  # of the result of `solve` or `learn`
     if callable(getattr(policy, "agent", None)):
         if isinstance(env.unwrapped, ModelEnv):
@@ -472,6 +468,27 @@ def _accepts(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
+class _PredictPlayer:
+    """Calls `predict` of an agent of Stable-Baselines3 or sb3-contrib, which may be recurrent, and may take masks."""
+
+    def __init__(self, agent: Any, deterministic: bool) -> None:
+        self._agent, self._deterministic = agent, deterministic
+        parameters = inspect.signature(agent.predict).parameters
+        self._wants_masks = "action_masks" in parameters
+        self._recurs = "state" in parameters and "episode_start" in parameters
+        self._state: Any = None
+
+    def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
+        more: dict[str, Any] = {"deterministic": self._deterministic}
+        if self._wants_masks and "action_mask" in info:
+            more["action_masks"] = info["action_mask"]
+        if self._recurs:
+            more |= {"state": None if first else self._state, "episode_start": np.array([first])}
+        found = self._agent.predict(observation, **more)
+        action, self._state = found[0], found[1] if self._recurs else None
+        return action.item() if isinstance(action, np.ndarray) and action.ndim == 0 else action
+
+
 class _RandomPlayer:
     """Samples actions, among those that a mask allows if there is one."""
 
@@ -481,7 +498,10 @@ class _RandomPlayer:
 
     def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
         if "action_mask" in info and isinstance(self._space, gymnasium.spaces.Discrete):
-            return int(self._rng.choice(np.flatnonzero(info["action_mask"]))) + int(self._space.start)
+            safe = np.flatnonzero(info["action_mask"])
+            if not len(safe):
+                raise PolicyError("agent", "a mask that allows an action", "an empty mask in info")
+            return int(self._rng.choice(safe)) + int(self._space.start)
         return self._space.sample()
 
 
