@@ -104,6 +104,11 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         self.spent: dict[str, Fraction] = {}
         self._most: dict[str, Fraction] = {}
 
+    @property
+    def key(self) -> str | None:
+        """The key of `info` that `cost` names, if it is one."""
+        return self._cost if isinstance(self._cost, str) else None
+
     def meters(self, resources: tuple[str, ...]) -> bool:
         """Whether it can record these resources; always True, since `cost` defines them."""
         return True

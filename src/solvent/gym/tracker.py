@@ -25,6 +25,9 @@ from solvent.policy.remaining import next_limits
 #: Name of the resource that a plain number limits if there is no model.
 ONLY_RESOURCE = "cost"
 
+#: What to do about limits that need a model: where it can be passed, and elsewhere.
+PASS_MODEL, ONLY_WITH_MODEL = "pass model=...", "use BudgetWrapper with model=..."
+
 _Side = tuple[Fraction | None, ...]
 _TickSide = list[int | None]
 #: Types whose ticks may be remembered, and how many are remembered. Equal values of these types are equal numbers below
@@ -323,7 +326,7 @@ def _at(side: _Side, step: int) -> Fraction | None:
     return side[min(step, len(side) - 1)]
 
 
-def read_limits(budget: Any, spent: Any = None) -> Limits:
+def read_limits(budget: Any, spent: Any = None, hint: str = PASS_MODEL) -> Limits:
     """Return the limits of a budget without a model: one anytime upper limit per resource.
 
     Parameters
@@ -331,6 +334,8 @@ def read_limits(budget: Any, spent: Any = None) -> Limits:
     budget : number, Budget, or mapping of them by resource
     spent : number, or mapping of numbers by resource, optional
         What has been spent before the first step.
+    hint : str
+        What to do about limits of another kind.
 
     Raises
     ------
@@ -354,7 +359,7 @@ def read_limits(budget: Any, spent: Any = None) -> Limits:
                 where,
                 "one anytime upper limit",
                 quote(given),
-                "limits per step, lower limits and final limits need a model: pass model=...",
+                f"limits per step, lower limits and final limits need a model: {hint}",
             )
         found[str(name)] = plain.upper
     if not found:
