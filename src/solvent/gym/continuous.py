@@ -190,7 +190,9 @@ class ContinuousBudgetWrapper(AccountWrapper):
         arranged = Layout(
             env.observation_space, amounts, step_space(longest), entries, layout, mask_in_observation, keys
         )
-        self._own_mask = None if entries is None else OwnMask(env, None, entries)
+        kind: Literal["multi-binary", "multi-discrete"]
+        kind = "multi-binary" if isinstance(self._space, spaces.MultiBinary) else "multi-discrete"
+        self._own_mask = None if entries is None else OwnMask(env, None, entries, kind)
         self._open(tracker, reader, tracker.resources, arranged, DeadEndReward(dead_end_reward, longest))
         self._mask: NDArray[np.bool_] | None = None
 
