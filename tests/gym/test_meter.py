@@ -165,6 +165,12 @@ def test_a_meter_is_for_a_single_environment() -> None:
         CostMeter(vector)  # type: ignore[arg-type]
 
 
+def test_a_cost_function_that_cannot_take_its_arguments() -> None:
+    said = r"^cost: expected a function of \(observation, action, next_observation\), found one of \(state, action\)$"
+    with pytest.raises(ModelError, match=said):
+        CostMeter(Road(), cost=lambda state, action: 1)  # type: ignore[arg-type]
+
+
 def test_a_wrapper_that_is_not_used_does_not_disturb_others() -> None:
     for meter in (CostMeter(Reports(PAIR)), CostMeter(Reports({}), cost=PAIR["costs"])):
         unused = EarlyTermination(meter, 9)  # the resources have names, and no step of this wrapper is taken

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.gym.adapters import NO_COST, CostLike, find_cost, split_reset, split_step
+from solvent.gym.adapters import COST_ARGUMENTS, NO_COST, CostLike, find_cost, split_reset, split_step
 from solvent.gym.layout import own_copy
 from solvent.gym.tracker import ONLY_RESOURCE
 from solvent.model.metering import Tape, Tapes, check_wrappers, kind_of
@@ -67,7 +68,8 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
     Raises
     ------
     ModelError
-        If `env` is not a single Gymnasium environment, or a wrapper inside may replace or repeat actions.
+        If `env` is not a single Gymnasium environment, a wrapper inside may replace or repeat actions, or a function
+        given as `cost` cannot take these arguments.
 
     Examples
     --------
@@ -92,6 +94,8 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
             vector = isinstance(env, gymnasium.vector.VectorEnv)
             hint = "put a meter into every environment" if vector else "pass what gymnasium.make(...) returns"
             raise ModelError("CostMeter", "a single Gymnasium environment", quote(env), hint)
+        if callable(cost):
+            check_signature(cost, COST_ARGUMENTS, "cost")
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
         self._cost, self._before = cost, None
@@ -130,6 +134,9 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
 
     def violations(self, budget: Number | Mapping[str, Number]) -> int:
         """Return the number of episodes in which more than a budget had been spent after some step.
+
+        Amounts are sums of costs: for a resource that saturates, and with amounts spent before the first step, use
+        `evaluate`, which knows them.
 
         Parameters
         ----------
