@@ -460,3 +460,34 @@ def test_recurrent_agents_keep_their_state() -> None:
     meter = CostMeter(TimeLimit(Road(), 4))
     agent: Any = Counts()
     assert evaluate(meter, agent, 3, budget=9).most["cost"] == (1, 1, 1)
+    assert evaluate(meter, agent, 2, budget=9, max_steps=2).most["cost"] == (0, 0)
+
+
+def test_episodes_that_start_in_a_terminal_state() -> None:
+    builder = solvent.CMDP.builder(horizon=3, start={"a": 0.5, "z": 0.5}, resources=["fuel"])
+    builder.add("a", "go", reward=1, outcomes=[(1, "a", {"fuel": 1})])
+    builder.terminal("z")
+    model = builder.build()
+    solution = solvent.solve(model, budget=5)
+    for env in (ModelEnv(model, spent=1), BudgetWrapper(ModelEnv(model, spent=1), 5)):
+        for agent in ("random", solution, lambda observation: 0):
+            found = evaluate(env, agent, 40, budget=5, seed=1)
+            assert set(found.lengths) == {0, 3}
+            assert (found.returns == found.lengths).all()
+            assert (found.spent["fuel"] == found.lengths + 1).all()
+            assert found.violations == found.dead_ends == 0
+
+
+def test_the_most_is_what_was_spent_after_a_step() -> None:
+    found = evaluate(CostMeter(TimeLimit(Road([-2, 1]), 3)), lambda observation, info: 0, 2, budget=-1)
+    assert found.most["cost"] == (-2, -2)  # 0 was spent before the first step only
+    assert found.violations == 0
+
+
+def test_a_random_agent_needs_an_action() -> None:
+    class Full(Road):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"cost": 0, "action_mask": np.zeros(3, np.int8)}
+
+    with pytest.raises(PolicyError, match="agent: expected a mask that allows an action, found an empty mask in info"):
+        evaluate(CostMeter(Full()), "random", 1, budget=1)
