@@ -178,7 +178,7 @@ def facts(thing: Any, depth: int = 6) -> Any:
         fields = [field.name for field in dataclasses.fields(thing)]
     else:
         fields = [name for name in vars(thing) if not name.startswith("__")] if hasattr(thing, "__dict__") else []
-    hidden = {"_make_policy", "_rng", "_np_random", "seconds"}
+    hidden = {"_make_policy", "_rng", "_np_random", "_references", "seconds"}
     return type(thing).__name__, {name: facts(getattr(thing, name), depth - 1) for name in fields if name not in hidden}
 
 

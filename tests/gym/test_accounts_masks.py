@@ -246,6 +246,41 @@ def test_several_steps_at_once_are_refused_where_a_resource_saturates() -> None:
         env.step(1)
 
 
+class Prelude(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Takes some actions in its `reset`."""
+
+    def __init__(self, env: Any, *actions: int) -> None:
+        super().__init__(env)
+        self._actions = actions
+
+    def reset(self, **options: Any) -> Any:
+        observation, info = self.env.reset(**options)
+        for action in self._actions:
+            observation, _, _, _, info = self.env.step(action)
+        return observation, info
+
+
+@pytest.mark.parametrize(("actions", "over"), [((1,), True), ((1, 0), True), ((0,), False), ((0, 1, 0), False)])
+def test_what_a_reset_spends_is_added_to_what_had_been_spent(actions: tuple[int, ...], over: bool) -> None:
+    meter = solvent.gym.CostMeter(Other())  # costs of -5, 3 and 4
+    env = BudgetWrapper(Prelude(meter, *actions), 6, cost_bound=[-5, 3, 4], spent=4)
+    info = env.reset()[1]
+    assert (info["violation"], env.violations) == (over, int(over))
+    assert env.spent["cost"] == 4 + meter.spent["cost"]
+
+
+@pytest.mark.parametrize("wrapper", [BudgetWrapper, solvent.gym.EarlyTermination])
+def test_a_resource_that_saturates_within_a_reset(wrapper: Any) -> None:
+    tank, options = [solvent.Resource("cost", floor=0)], {"cost_bound": [-5, 3, 4]} if wrapper is BudgetWrapper else {}
+    for actions, found in (((0,), 0), ((1,), 3), ((2, 2, 0), 3), ((2, 2, 0, 1), 6)):
+        env = wrapper(Prelude(solvent.gym.CostMeter(Other()), *actions), 12, resources=tank, **options)
+        env.reset()
+        assert env.spent["cost"] == found
+    env = wrapper(Prelude(solvent.gym.CostMeter(Other()), 0, 1), 12, resources=tank, **options)
+    with pytest.raises(ModelError, match=r"reset: expected one step .* 'cost' saturates, found several at once"):
+        env.reset()  # 3 was spent, although the sum of the costs is -2
+
+
 def test_a_start_that_the_model_does_not_have() -> None:
     b = CMDP.builder(horizon=2, start={0: 0.5, 1: 0.5}, resources=["cost"])
     for state in range(3):

@@ -385,3 +385,30 @@ def test_what_reset_and_step_must_return(wrapper: Any) -> None:
     env.reset()
     with pytest.raises(ModelError, match="info of step: expected a dict, found None"):
         env.step(inner.action_space.sample())
+
+
+def test_thousands_of_actions_with_different_bounds() -> None:
+    """Masks are made as they occur: one for each amount that can remain would be 10 GB for 100,000 actions."""
+    n = 20_000
+    prices = np.random.default_rng(1).permutation(n) + 1
+
+    class Shop(gymnasium.Env[Any, Any]):
+        observation_space, action_space = gymnasium.spaces.Discrete(1), gymnasium.spaces.Discrete(n)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return 0, {}
+
+        def step(self, action: Any) -> Any:
+            return 0, 0.0, False, False, {"cost": int(prices[action])}
+
+    env = BudgetWrapper(Shop(), 5 * n, cost_bound=[None if price == 7 else int(price) for price in prices])
+    rng = np.random.default_rng(2)
+    for _ in range(30):
+        env.reset()
+        over = False
+        while not over:
+            left = int(env.remaining["cost"])
+            assert np.array_equal(env.safe_actions(), np.flatnonzero((prices <= left) & (prices != 7)))
+            over = env.step(rng.choice(env.safe_actions()))[2]
+    remembered = env._masks._by_need._masks  # type: ignore[attr-defined]
+    assert 0 < sum(mask.size for mask in remembered.values()) <= 2**22

@@ -181,6 +181,32 @@ def test_dead_ends() -> None:
     assert late.step(np.zeros(1, np.float32))[1:4] == (0.0, True, False)
 
 
+@pytest.mark.parametrize("spent", [1, Fraction(10**12 - 1, 10**12), "0.9999999995"])
+def test_free_actions_fit_whatever_has_been_spent(spent: Any) -> None:
+    """Also if the share of the budget that is not spent on purpose had been spent before."""
+    env = ContinuousBudgetWrapper(Motor(), 1, cost_bound=NormCost(), spent=spent)
+    env.reset()
+    for _ in range(20):
+        *_, terminated, _, info = env.step(np.ones(env.action_space.shape, np.float32))
+        assert not terminated
+        assert not info["executed_action"].any()
+    assert env.spent["cost"] == Fraction(spent)
+    over = ContinuousBudgetWrapper(Motor(), 1, cost_bound=NormCost(), spent=Fraction(10**12 + 1, 10**12))
+    with pytest.raises(SolventError, match="expected a start at which the null action fits the budget"):
+        over.reset()
+
+
+def test_a_constant_bound_with_and_without_an_allowance_for_rounding() -> None:
+    for options, steps in (({}, 2), ({"slack": 0, "margin": 0}, 3)):
+        env = ContinuousBudgetWrapper(Motor(), 3, cost=1, cost_bound=1, **options)
+        env.reset()
+        found = 0
+        terminated = False
+        while not terminated:
+            found, terminated = found + 1, env.step(np.ones(env.action_space.shape, np.float32))[2]
+        assert found == steps
+
+
 def test_costs_that_saturate() -> None:
     env = ContinuousBudgetWrapper(
         Motor(1),

@@ -14,7 +14,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from robots import Motor
 
 from solvent.errors import BudgetError, ModelError, PolicyError, SolventError
-from solvent.gym import BudgetWrapper, ContinuousBudgetWrapper, NormCost, VectorBudgetWrapper
+from solvent.gym import (
+    BudgetWrapper,
+    ContinuousBudgetWrapper,
+    CostMeter,
+    EarlyTermination,
+    NormCost,
+    VectorBudgetWrapper,
+)
+from solvent.model.budget import Budget
 
 
 class Till(gymnasium.Env[Any, Any]):
@@ -204,6 +212,11 @@ def test_a_forgotten_minus() -> None:
     env.reset()
     with pytest.raises(ModelError, match=r"at least 0 in info\['reward_ctrl'\].*; pass cost='-reward_ctrl'"):
         env.step(np.ones(2, np.float32))
+    inside = CostMeter(make(cost="-reward_ctrl", cost_bound=NormCost(0.1)).env, cost="reward_ctrl")
+    metered = ContinuousBudgetWrapper(inside, 1, cost_bound=NormCost(0.1))
+    metered.reset()
+    with pytest.raises(ModelError, match=r"at least 0 in info\['reward_ctrl'\].*; pass cost='-reward_ctrl'"):
+        metered.step(np.ones(2, np.float32))
     right = make(cost="-reward_ctrl", cost_bound=NormCost(0.1))
     refunds = make(cost="reward_ctrl", cost_bound=lambda seen, action: 0.1 * np.sum(np.square(action)))
     for each, sign in ((right, 1), (refunds, -1)):
@@ -343,3 +356,25 @@ def test_a_registered_environment_needs_a_model() -> None:
     said = r"^model: expected a CMDP, or the path of a model file, found none; gymnasium\.make\('solvent/Model-v0', "
     with pytest.raises(ModelError, match=said):
         gymnasium.make("solvent/Model-v0")
+
+
+def test_rewards_and_shares_are_numbers_of_any_type() -> None:
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    for kind in (np.float32, np.float64, np.int64):
+        EarlyTermination(Till(one_each), 1, termination_reward=kind(-2))
+        BudgetWrapper(Till(one_each), 1, cost_bound=1, dead_end_reward=kind(-2))
+        ContinuousBudgetWrapper(Till(one_each, box), 1, cost_bound=1, margin=kind(0), slack=kind(0))
+    for wrong in ("x", None, True, float("inf")):
+        with pytest.raises(ModelError, match=r"^termination_reward: expected a finite number, found "):
+            EarlyTermination(Till(one_each), 1, termination_reward=wrong)  # type: ignore[arg-type]
+
+
+def test_budgets_that_need_a_model_where_none_can_be_passed() -> None:
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    for make in (
+        lambda budget: EarlyTermination(Till(one_each), budget),
+        lambda budget: ContinuousBudgetWrapper(Till(one_each, box), budget, cost_bound=1),
+        lambda budget: VectorBudgetWrapper(vector(AutoresetMode.DISABLED, Till(one_each)), budget, cost_bound=1),
+    ):
+        with pytest.raises(BudgetError, match=r"need a model: use BudgetWrapper with model=\.\.\.$"):
+            make(Budget(lower=1))

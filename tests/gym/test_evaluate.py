@@ -119,24 +119,6 @@ def test_agents_that_can_be_evaluated() -> None:
         evaluate(BudgetWrapper(CostMeter(Road()), 3, cost_bound=2), optimal.policy, 1)
 
 
-def test_recurrent_agents_keep_their_state_within_an_episode() -> None:
-    class Counts:
-        """Its state is the number of its decisions in an episode."""
-
-        def predict(
-            self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-        ) -> tuple[int, int]:
-            assert bool(episode_start[0]) == (state is None)
-            assert episode_start.shape == (1,)
-            count = 0 if state is None else state
-            return int(count == 2), count + 1
-
-    meter = CostMeter(gymnasium.make("CartPole-v1"), cost=lambda state, action, after: action)
-    found = evaluate(meter, Counts(), episodes=5, budget=10, seed=1)
-    assert set(found.most["cost"]) == {1}  # 1 for the third decision, and for no other
-    assert found.lengths.min() > 3
-
-
 @pytest.mark.parametrize(("answer", "said"), [(1, "1"), (np.zeros(2), r"array\(\[0., 0.\]\)"), ((1,), r"\(1,\)")])
 def test_predict_returns_an_action_and_a_state(answer: Any, said: str) -> None:
     class Predicts:
@@ -193,7 +175,7 @@ def test_violations_within_a_step_are_counted() -> None:
     found = evaluate(env, lambda observation: 1, 2, budget=2, max_steps=1)
     assert found.violations == 2
     assert found.most["cost"] == (3, 3)
-    assert meter._tapes == []  # nothing is left behind
+    assert not list(meter._tapes)  # nothing is left behind
     assert evaluate(env, lambda observation: 1, 2, budget=3, max_steps=1).violations == 0
 
 
@@ -286,7 +268,7 @@ def test_a_limited_resource_whose_cost_is_never_reported() -> None:
         evaluate(meter, lambda observation: 0, 2, budget={"fuel": 9, "time": 8}, max_steps=5)
     with pytest.raises(ModelError, match=r"\('fuel', 'time'\), found 'cost'; name the resource: budget={'fuel': ...}"):
         evaluate(meter, lambda observation: 1, 2, budget=8, max_steps=5)
-    assert meter._tapes == []
+    assert not list(meter._tapes)
     sparse = CostMeter(Road(), cost=lambda seen, action, after: {"fuel": 1} if action else {})
     assert evaluate(sparse, lambda observation: 0, 2, budget={"fuel": 0}, max_steps=5).violations == 0
     plain = CostMeter(Road())
@@ -404,16 +386,16 @@ def test_policies_that_were_learned_in_an_environment() -> None:
         assert found.violations == 0
         assert found.lengths.max() <= 5  # the horizon
         assert evaluate(env, learned, 2, budget=6, seed=0, max_steps=2).lengths.max() <= 2
-    attached = len(meter._tapes)
+    attached = len(list(meter._tapes))
     evaluate(meter, learned, 2, budget=6, seed=0)
-    assert len(meter._tapes) == attached
+    assert len(list(meter._tapes)) == attached
     other = solvent.solve(solvent.instances.knapsack([60, 100], [10, 20]), budget=20).policy
     metered = CostMeter(Road(), cost={"weight": 1})
     for env, found_there in ((CostMeter(meter.env, cost={"weight": 1}), "an observation of 0"), (metered, r"Box\(")):
         said = rf"agent: expected a policy only for a ModelEnv, or for an .* found {found_there}.*; pass a function of"
         with pytest.raises(ModelError, match=said):
             evaluate(env, other, 1, budget={"weight": 6})
-        assert env._tapes == []
+        assert not list(env._tapes)
 
 
 @pytest.mark.parametrize(
@@ -487,3 +469,51 @@ def test_names_of_quantiles() -> None:
         fake([1.0, 2.0], [False] * 2).quantile(0.5, "lengths")
     with pytest.raises(ModelError, match=r"of: expected one of .* found \['cost'\]"):
         fake([1.0, 2.0], [False] * 2).quantile(0.5, ["cost"])  # type: ignore[arg-type]
+
+
+def test_recurrent_agents_keep_their_state() -> None:
+    """As sb3-contrib's RecurrentPPO: the state of a step is that which the step before returned."""
+
+    class Counts:
+        def predict(
+            self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+        ) -> Any:
+            assert (state is None) == bool(episode_start[0])
+            assert episode_start.shape == (1,)
+            steps = 0 if state is None else state[0]
+            return np.array(int(steps == 2)), (steps + 1,)
+
+    meter = CostMeter(TimeLimit(Road(), 4))
+    agent: Any = Counts()
+    assert evaluate(meter, agent, 3, budget=9).most["cost"] == (1, 1, 1)
+    assert evaluate(meter, agent, 2, budget=9, max_steps=2).most["cost"] == (0, 0)
+
+
+def test_episodes_that_start_in_a_terminal_state() -> None:
+    builder = solvent.CMDP.builder(horizon=3, start={"a": 0.5, "z": 0.5}, resources=["fuel"])
+    builder.add("a", "go", reward=1, outcomes=[(1, "a", {"fuel": 1})])
+    builder.terminal("z")
+    model = builder.build()
+    solution = solvent.solve(model, budget=5)
+    for env in (ModelEnv(model, spent=1), BudgetWrapper(ModelEnv(model, spent=1), 5)):
+        for agent in ("random", solution, lambda observation: 0):
+            found = evaluate(env, agent, 40, budget=5, seed=1)
+            assert set(found.lengths) == {0, 3}
+            assert (found.returns == found.lengths).all()
+            assert (found.spent["fuel"] == found.lengths + 1).all()
+            assert found.violations == found.dead_ends == 0
+
+
+def test_the_most_is_what_was_spent_after_a_step() -> None:
+    found = evaluate(CostMeter(TimeLimit(Road([-2, 1]), 3)), lambda observation, info: 0, 2, budget=-1)
+    assert found.most["cost"] == (-2, -2)  # 0 was spent before the first step only
+    assert found.violations == 0
+
+
+def test_a_random_agent_needs_an_action() -> None:
+    class Full(Road):
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], {"cost": 0, "action_mask": np.zeros(3, np.int8)}
+
+    with pytest.raises(PolicyError, match="agent: expected a mask that allows an action, found an empty mask in info"):
+        evaluate(CostMeter(Full()), "random", 1, budget=1)

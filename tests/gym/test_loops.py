@@ -129,6 +129,43 @@ def grid() -> BudgetWrapper:
     return BudgetWrapper(ModelEnv(instances.fuel_grid(3)), 4)
 
 
+@pytest.mark.parametrize(
+    ("space", "own", "entries"),
+    [
+        (spaces.MultiDiscrete([2, 3]), ([1, 0], [1, 1, 0]), [1, 0, 1, 1, 0]),
+        (spaces.MultiDiscrete([2, 2]), ([1, 0], [1, 1]), [1, 0, 1, 1]),
+        (spaces.MultiDiscrete([[2, 3], [2, 1]]), (([1, 0], [1, 1, 0]), ([1, 1], [1])), [1, 0, 1, 1, 0, 1, 1, 1]),
+        (spaces.MultiBinary(3), [0, 1, 2], [1, 0, 0, 1, 1, 1]),
+        (spaces.MultiBinary(2), [1, 0, 1, 1], [1, 0, 1, 1]),  # as sb3-contrib has them
+    ],
+)
+def test_own_masks_of_several_actions(space: Any, own: Any, entries: list[int]) -> None:
+    """The masks that `sample` of the action space takes are combined with those of the wrapper."""
+
+    class Several(gymnasium.Env[Any, Any]):
+        observation_space, action_space = spaces.Discrete(1), space
+        mask: Any = None
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return 0, {"action_mask": self.mask}
+
+        def step(self, action: Any) -> Any:
+            return 0, 0.0, False, False, {"action_mask": self.mask, "cost": 0}
+
+    def masks(part: Any) -> Any:  # tuples of arrays, as `sample` wants them
+        return tuple(map(masks, part)) if isinstance(part, tuple) else np.array(part, np.int8)
+
+    Several.mask = masks(own)
+    if len(own) == len(space.nvec) if isinstance(space, spaces.MultiDiscrete) else len(own) == space.n:
+        assert space.contains(space.sample(mask=Several.mask))
+    env = ContinuousBudgetWrapper(Several(), 1, cost_bound=0)
+    assert env.reset()[1]["action_mask"].tolist() == entries
+    assert env.step(np.zeros(space.shape, int))[4]["action_mask"].tolist() == entries
+    Several.mask = np.ones(20, np.int8)
+    with pytest.raises(ModelError, match=r"info, action_mask: expected \d entries, one for each value of each c"):
+        env.reset()
+
+
 @pytest.mark.filterwarnings("ignore:os.fork", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="fork")], ids=["sync", "async"])
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])

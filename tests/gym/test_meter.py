@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +15,8 @@ from foreign import Road
 
 from solvent.core.exact import exact
 from solvent.errors import ModelError
-from solvent.gym import BudgetWrapper, CostMeter, EarlyTermination
+from solvent.gym import BudgetWrapper, CostMeter, EarlyTermination, ModelEnv
+from solvent.model.instances import fuel_grid
 
 
 class Reports(gymnasium.Env[Any, Any]):
@@ -159,3 +163,37 @@ def test_a_meter_is_for_a_single_environment() -> None:
     vector = gymnasium.vector.SyncVectorEnv([Road, Road])
     with pytest.raises(ModelError, match=r"expected a single .* found SyncVectorEnv.*; put a meter into every"):
         CostMeter(vector)  # type: ignore[arg-type]
+
+
+def test_a_cost_function_that_cannot_take_its_arguments() -> None:
+    said = r"^cost: expected a function of \(observation, action, next_observation\), found one of \(state, action\)$"
+    with pytest.raises(ModelError, match=said):
+        CostMeter(Road(), cost=lambda state, action: 1)  # type: ignore[arg-type]
+
+
+def test_a_wrapper_that_is_not_used_does_not_disturb_others() -> None:
+    for meter in (CostMeter(Reports(PAIR)), CostMeter(Reports({}), cost=PAIR["costs"])):
+        unused = EarlyTermination(meter, 9)  # the resources have names, and no step of this wrapper is taken
+        env = EarlyTermination(meter, {"fuel": 9, "time": 9})
+        play(env)
+        assert env.spent == meter.spent == {"fuel": 3, "time": 6}
+        unused.reset()
+        with pytest.raises(ModelError, match=r"expected resources of the model|expected a cost of every limited"):
+            unused.step(0)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_meter_writes_for_readers_that_exist(copied: Callable[[Any], Any]) -> None:
+    for meter in (CostMeter(Reports(PAIR)), ModelEnv(fuel_grid(3))):
+        for _ in range(20):
+            BudgetWrapper(meter, {"fuel": 9}, cost_bound=3)
+        gc.collect()
+        assert not list(meter._tapes)
+        env = BudgetWrapper(meter, {"fuel": 9}, cost_bound=3)
+        again = copied(env)
+        gc.collect()
+        assert len(list(meter._tapes)) == len(list(again.env._tapes)) == 1
+        for each in (env, again):
+            each.reset(seed=1)
+            each.step(1)
+        assert env.spent["fuel"] == again.spent["fuel"] > 0

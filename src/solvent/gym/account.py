@@ -88,14 +88,14 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         self._tracker.reset()
         self._violation = False
         costs = self._exactly(started)
-        if started.steps:
-            high = costs if started.high is None else self._of_tracked(started.high)
-            limits = [self._tracker.upper(d, 0) for d in range(len(high))]
-            broken = any(limit is not None and most > limit for most, limit in zip(high, limits, strict=True))
-            self.violations, self._violation = self.violations + broken, broken
         ticks = self._tracker.to_ticks(costs)
         self._keep_cost(ticks)
-        self._tracker.begin_with(ticks)
+        if started.high is None or started.low is None:
+            over = self._tracker.begin_with(ticks)
+        else:
+            over = self._tracker.begin_with(ticks, self._of_tracked(started.high), self._of_tracked(started.low))
+        if over and started.steps:
+            self.violations, self._violation = self.violations + 1, True
 
     def _exactly(self, spent: Spent) -> list[Fraction]:
         pairs = zip(self._resources, spent.reported, strict=True)

@@ -25,13 +25,13 @@ from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.needs import ExactNeeds, FloatNeeds
-from solvent.gym.norms import NormCost
+from solvent.gym.norms import NormCost, is_number
 from solvent.gym.own_masks import OwnMask
 from solvent.gym.projection import Moved, move_components, move_in_box
-from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
+from solvent.gym.tracker import ONLY_WITH_MODEL, BudgetTracker, read_accounts, read_limits
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
-from solvent.model.metering import Spent, layers, way_of
+from solvent.model.metering import Spent, find_meter, layers, way_of
 from solvent.model.resources import ResourceLike
 
 #: Default share of a limit that is not spent, so that a meter that adds up floats does not exceed it either.
@@ -156,7 +156,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
         if dead_start not in ("raise", "end"):
             raise ModelError("dead_start", "'raise' or 'end'", quote(dead_start))
         self._dead_start, self._null = dead_start, _read_null(null_action, self._space)
-        known = read_limits(budget, spent)
+        known = read_limits(budget, spent, ONLY_WITH_MODEL)
         tracker = BudgetTracker(known, read_accounts(resources, known))
         bound, kept = (
             _read_bound(given, tracker.resources, name)
@@ -168,7 +168,8 @@ class ContinuousBudgetWrapper(AccountWrapper):
         _check_inside(env, bound)
         stated = bound if isinstance(bound, Mapping) else dict.fromkeys(tracker.resources, bound)
         self._norms = {name for name, each in stated.items() if isinstance(each, NormCost)}
-        self._key = cost if isinstance(cost, str) else None
+        meter = find_meter(env, tracker.resources) if cost is None else None
+        self._key = cost if isinstance(cost, str) else getattr(meter, "key", None)
         caps = _read_caps(step_cap, tracker.resources)
         share = _read_share(margin, "margin", _MARGIN if isinstance(self._space, spaces.Box) else Fraction(0))
         relative = None if slack is None else float(_read_share(slack, "slack", Fraction(0)))
@@ -189,7 +190,9 @@ class ContinuousBudgetWrapper(AccountWrapper):
         arranged = Layout(
             env.observation_space, amounts, step_space(longest), entries, layout, mask_in_observation, keys
         )
-        self._own_mask = None if entries is None else OwnMask(env, None, entries)
+        kind: Literal["multi-binary", "multi-discrete"]
+        kind = "multi-binary" if isinstance(self._space, spaces.MultiBinary) else "multi-discrete"
+        self._own_mask = None if entries is None else OwnMask(env, None, entries, kind)
         self._open(tracker, reader, tracker.resources, arranged, DeadEndReward(dead_end_reward, longest))
         self._mask: NDArray[np.bool_] | None = None
 
@@ -424,7 +427,7 @@ def _read_caps(given: Any, resources: tuple[str, ...]) -> list[Fraction | None]:
 def _read_share(given: Any, where: str, default: Fraction) -> Fraction:
     if given is None:
         return default
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1:
+    if not is_number(given) or not 0 <= given < 1:
         raise ModelError(where, "a number of at least 0 and less than 1", quote(given))
     return exact(given, where)
 

@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium
 
 from solvent.errors import ModelError, quote
+from solvent.gym.norms import is_number
 
 #: Time limit that is assumed for environments without one.
 ASSUMED_STEPS = 1000
@@ -42,8 +43,7 @@ class DeadEndReward:
     """
 
     def __init__(self, given: Any, longest: int | None) -> None:
-        number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
-        if given is not None and not number:
+        if given is not None and not (is_number(given) and math.isfinite(given)):
             raise ModelError("dead_end_reward", "a finite number, or None", quote(given))
         self._given = None if given is None else float(given)
         self._longest, self._lowest = ASSUMED_STEPS if longest is None else longest, 0.0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium
 
-from solvent.errors import PolicyError
+from solvent.errors import ModelError, PolicyError, quote
 from solvent.gym.account import FAILED, IS_OVER, NO_EPISODE, AccountWrapper
 from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
 from solvent.gym.dead_ends import DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
-from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
+from solvent.gym.norms import is_number
+from solvent.gym.tracker import ONLY_WITH_MODEL, BudgetTracker, read_accounts, read_limits
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.resources import ResourceLike
 
@@ -81,13 +83,16 @@ class EarlyTermination(AccountWrapper):
             env, budget=budget, cost=cost, termination_reward=termination_reward, layout=layout, keys=keys, spent=spent,
             resources=resources,
         )  # fmt: skip
-        known = read_limits(budget, spent)
+        known = read_limits(budget, spent, ONLY_WITH_MODEL)
         tracker = BudgetTracker(known, read_accounts(resources, known))
         reader = CostReader(env, tracker.resources, cost, type(self).__name__)
         longest, count = longest_episode(env), len(tracker.resources)
+        if not (is_number(termination_reward) and math.isfinite(termination_reward)):
+            raise ModelError("termination_reward", "a finite number", quote(termination_reward))
+        reward = DeadEndReward(termination_reward, longest)
         amounts = remaining_space([-float("inf")] * count, [float("inf")] * count)
         arranged = Layout(env.observation_space, amounts, step_space(longest), None, layout, None, keys)
-        self._open(tracker, reader, tracker.resources, arranged, DeadEndReward(termination_reward, longest))
+        self._open(tracker, reader, tracker.resources, arranged, reward)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode with the whole budget."""

@@ -25,7 +25,7 @@ from solvent.model.budget import SpentLike, read_spent
 from solvent.model.cmdp import CMDP
 from solvent.model.discounted import check_model
 from solvent.model.distributions import CostDistribution
-from solvent.model.metering import Tape
+from solvent.model.metering import Tape, Tapes
 
 #: Id for `gymnasium.make`, registered when `solvent.gym` is imported.
 ENV_ID = "solvent/Model-v0"
@@ -90,7 +90,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         self.action_space = gymnasium.spaces.Discrete(max(read.n_actions, 1))
         self._fallback = check_fallback(fallback, self.action_space)
         self._begun = False
-        self._tapes: list[Tape] = []
+        self._tapes = Tapes()
         self._accounts = tuple(map(read.resource, read.resources))
         self._initial = tuple(read_spent(read, spent).values())
         self._rewind(int(read.start_states[0]))
@@ -100,12 +100,12 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         return set(resources) <= set(self.model.resources)
 
     def attach(self, tape: Tape) -> None:
-        """Write the cost of every step on a tape from now on."""
-        self._tapes.append(tape)
+        """Write the cost of every step on a tape from now on, as long as the tape exists."""
+        self._tapes.add(tape)
 
     def detach(self, tape: Tape) -> None:
         """Write on a tape no longer."""
-        self._tapes = [each for each in self._tapes if each is not tape]
+        self._tapes.remove(tape)
 
     def _rewind(self, state: int) -> None:
         self._step, self._state, self._last = 0, state, ""
@@ -196,8 +196,7 @@ class ModelEnv(gymnasium.Env[Any, Any]):
         pairs = zip(self._accounts, self._spent, self._cost, strict=True)
         self._spent = tuple(account.clamp(amount + cost) for account, amount, cost in pairs)
         self._step, self._state = self._step + 1, int(model.next_state[first + drawn])
-        for tape in self._tapes:
-            tape.write({name: cost for name, cost in self.last_cost.items() if name in tape.resources})
+        self._tapes.write(lambda tape: {n: cost for n, cost in self.last_cost.items() if n in tape.resources})
         reward = float(model.row_reward[row]) + self._end_reward
         self._last = f"{model.actions[chosen]}: reward {reward:g}{_listed(' cost ', self.last_cost)}"
         return self._state, reward, self.done, False, {**self._info(), "action": chosen}

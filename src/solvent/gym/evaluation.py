@@ -48,7 +48,8 @@ class Evaluation:
     spent : dict of arrays of float, shape (E,)
         What was spent in each episode, by resource.
     most : dict of tuples of Fraction, length E
-        Greatest amount spent after any step of each episode, by resource; exact.
+        Greatest amount spent after any step of each episode, by resource; exact. Of an episode without a step, which
+        starts in a terminal state: what had been spent before.
     violated : array of bool, shape (E,)
         Whether a limit was broken after some step of the episode.
     dead_ends : int
@@ -266,16 +267,16 @@ class _Account:
 
     def __init__(self, limits: Limits, accounts: Sequence[Resource]) -> None:
         self._limits, self._accounts = limits, accounts
-        self.spent = list(limits.initial)
-        self.most = list(limits.initial)
-        self.violated, self._step = False, 0
+        self.spent = self.most = list(limits.initial)
+        self.violated, self._step, self._begun = False, 0, False
 
     def add(self, steps: Sequence[Sequence[Fraction]]) -> None:
         """Add the costs of each step of the environment since the last call, and compare the sums with the limits."""
         for costs in steps:
             amounts = zip(self._accounts, self.spent, costs, strict=True)
             self.spent = [account.clamp(amount + cost) for account, amount, cost in amounts]
-            self.most = [max(pair) for pair in zip(self.most, self.spent, strict=True)]
+            self.most = [max(pair) for pair in zip(self.most, self.spent, strict=True)] if self._begun else self.spent
+            self._begun = True
             for d, amount in enumerate(self.spent):
                 upper, lower = self._limits.upper[d], self._limits.lower[d]
                 most, least = upper[min(self._step, len(upper) - 1)], lower[min(self._step, len(lower) - 1)]
@@ -302,6 +303,10 @@ class _Record:
         costs = zip(self.resources, read_costs(found, self.resources, "step"), strict=True)
         self._costs.append(tuple(exact(cost, f"step, cost of {name}") for name, cost in costs))
 
+    def fail(self, error: ModelError) -> None:
+        """Raise the error that the costs of a step cannot be read."""
+        raise error
+
     def take(self) -> list[tuple[Fraction, ...]]:
         """Return the costs of the steps since the last call, one per resource."""
         found, self._costs = self._costs, []
@@ -323,6 +328,8 @@ def _play(
     observation, info = env.reset(seed=seed)
     account.add(record.take())  # a wrapper may take steps in its reset
     earned, steps, first = 0.0, 0, True
+    if isinstance(env.unwrapped, ModelEnv) and env.unwrapped.done:  # it starts in a terminal state
+        return earned, steps, account, False
     while max_steps is None or steps < max_steps:
         action = player(observation, info, first)
         observation, reward, terminated, truncated, info = env.step(action)

@@ -12,7 +12,6 @@ reserve, an episode may reach a dead end, where no action is allowed.
 from __future__ import annotations
 
 import bisect
-import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
@@ -246,8 +245,11 @@ class _ByNeed:
     """Masks for one resource if bounds and reserves depend on the action only.
 
     An action is allowed if and only if what remains is at least its bound plus its reserve, so there are at most A + 1
-    masks, found by bisection.
+    masks. The number of needs that fit is found by bisection, and the masks that occurred are remembered.
     """
+
+    #: Number of entries of the masks that are remembered.
+    _most_remembered = 2**22
 
     def __init__(self, tracker: BudgetTracker, bounds: list[Bound], reserves: list[Bound]) -> None:
         self._tracker, self._given = tracker, list(zip(bounds, reserves, strict=True))
@@ -267,16 +269,21 @@ class _ByNeed:
         ]
         self._bounds, self.scale, self._version = bounds, list(tracker.scale), tracker.version
         self._levels = sorted({need for need in needs if need is not None})
-        self._masks = [
-            np.array([need is not None and need <= level for need in needs], bool)
-            for level in (-math.inf, *self._levels)
-        ]
-        for mask in self._masks:
-            mask.flags.writeable = False
+        rank = {need: position for position, need in enumerate(self._levels)}
+        self._ranks = np.array([len(rank) if need is None else rank[need] for need in needs])
+        self._masks: dict[int, NDArray[np.bool_]] = {}
 
     def find(self) -> tuple[NDArray[np.bool_], list[list[int] | None]]:
         """Return the mask for what remains, and the bounds of all actions in ticks."""
         if self._version != self._tracker.version:
             self._read()
         (room,) = self._tracker.room()
-        return self._masks[-1 if room is None else bisect.bisect_right(self._levels, room)], self._bounds
+        fitting = len(self._levels) if room is None else bisect.bisect_right(self._levels, room)
+        mask = self._masks.get(fitting)
+        if mask is None:
+            mask = self._ranks < fitting
+            mask.flags.writeable = False
+            if (len(self._masks) + 1) * len(mask) > self._most_remembered:
+                self._masks.clear()
+            self._masks[fitting] = mask
+        return mask, self._bounds

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
 from solvent.errors import ModelError, did_you_mean, quote
-from solvent.gym.adapters import NO_COST, CostLike, find_cost, split_reset, split_step
+from solvent.gym.adapters import COST_ARGUMENTS, NO_COST, CostLike, find_cost, split_reset, split_step
 from solvent.gym.layout import own_copy
 from solvent.gym.tracker import ONLY_RESOURCE
-from solvent.model.metering import Tape, check_wrappers, kind_of
+from solvent.model.metering import Tape, Tapes, check_wrappers, kind_of
 
 _NOTHING = Fraction(0)
 
@@ -67,7 +68,8 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
     Raises
     ------
     ModelError
-        If `env` is not a single Gymnasium environment, or a wrapper inside may replace or repeat actions.
+        If `env` is not a single Gymnasium environment, a wrapper inside may replace or repeat actions, or a function
+        given as `cost` cannot take these arguments.
 
     Examples
     --------
@@ -92,10 +94,12 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
             vector = isinstance(env, gymnasium.vector.VectorEnv)
             hint = "put a meter into every environment" if vector else "pass what gymnasium.make(...) returns"
             raise ModelError("CostMeter", "a single Gymnasium environment", quote(env), hint)
+        if callable(cost):
+            check_signature(cost, COST_ARGUMENTS, "cost")
         gymnasium.Wrapper.__init__(self, env)
         check_wrappers(env, kind_of(cost), "CostMeter", adapted=True)
         self._cost, self._before = cost, None
-        self._tapes: list[Tape] = []
+        self._tapes = Tapes()
         self._finished: list[MeteredEpisode] = []
         self._clear()
 
@@ -104,17 +108,22 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         self.spent: dict[str, Fraction] = {}
         self._most: dict[str, Fraction] = {}
 
+    @property
+    def key(self) -> str | None:
+        """The key of `info` that `cost` names, if it is one."""
+        return self._cost if isinstance(self._cost, str) else None
+
     def meters(self, resources: tuple[str, ...]) -> bool:
         """Whether it can record these resources; always True, since `cost` defines them."""
         return True
 
     def attach(self, tape: Tape) -> None:
-        """Write the cost of every step on a tape from now on."""
-        self._tapes.append(tape)
+        """Write the cost of every step on a tape from now on, as long as the tape exists."""
+        self._tapes.add(tape)
 
     def detach(self, tape: Tape) -> None:
         """Write on a tape no longer."""
-        self._tapes = [each for each in self._tapes if each is not tape]
+        self._tapes.remove(tape)
 
     def episodes(self) -> list[MeteredEpisode]:
         """Return the episodes with at least one step, the current one last."""
@@ -125,6 +134,9 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
 
     def violations(self, budget: Number | Mapping[str, Number]) -> int:
         """Return the number of episodes in which more than a budget had been spent after some step.
+
+        Amounts are sums of costs: for a resource that saturates, and with amounts spent before the first step, use
+        `evaluate`, which knows them.
 
         Parameters
         ----------
@@ -163,13 +175,12 @@ class CostMeter(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCon
         before, self._before = self._before, own_copy(observation)
         if self._cost is None and own is NO_COST:
             self._add(_reported(info), reward)
-            for tape in self._tapes:  # a reader takes the entries of `info` that are for its resources
-                tape.write(find_cost(None, tape.resources, before, action, self._before, info, own))
+            # a reader takes the entries of `info` that are for its resources
+            self._tapes.write(lambda tape: find_cost(None, tape.resources, before, action, self._before, info, own))
         else:
             found = find_cost(self._cost, (ONLY_RESOURCE,), before, action, self._before, info, own)
             self._add(found, reward)
-            for tape in self._tapes:
-                tape.write(found)
+            self._tapes.write(lambda tape: found)
         return observation, reward, terminated, truncated, info
 
     def _add(self, found: Any, reward: Any) -> None:

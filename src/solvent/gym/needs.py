@@ -63,12 +63,15 @@ class Needs(Protocol):
 
 
 def limits_of(tracker: BudgetTracker, margin: Fraction) -> list[Fraction]:
-    """Return the most that may have been spent of each resource after the coming step: its limit, less a share."""
+    """Return the most that may have been spent of each resource after the coming step.
+
+    That is its limit less a share, or what has been spent if that is more: a step that costs nothing always fits.
+    """
     found = []
-    for d in range(len(tracker.resources)):
+    for d, spent in enumerate(tracker.amounts):
         limit = tracker.upper(d, tracker.step)
         assert limit is not None  # budgets without a model have one upper limit per resource
-        found.append(limit - abs(limit) * margin)
+        found.append(max(limit - abs(limit) * margin, min(spent, limit)))
     return found
 
 

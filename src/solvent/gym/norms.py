@@ -38,11 +38,11 @@ class NormCost:
     vectorized = True
 
     def __init__(self, weight: float = 1.0, order: float = 2, power: int | None = None) -> None:
-        if not _is_number(weight) or not 0 <= weight < math.inf:
+        if not is_number(weight) or not 0 <= weight < math.inf:
             raise ModelError("weight", "a finite number of at least 0", quote(weight))
-        if not _is_number(order) or order not in (1, 2, math.inf):
+        if not is_number(order) or order not in (1, 2, math.inf):
             raise ModelError("order", "1, 2 or infinity", quote(order))
-        if power is not None and (not _is_number(power) or power not in (1, 2)):
+        if power is not None and (not is_number(power) or power not in (1, 2)):
             raise ModelError("power", "1 or 2", quote(power))
         self.weight, self.order = float(weight), float(order)
         self.power = (2 if order == 2 else 1) if power is None else int(power)
@@ -66,7 +66,14 @@ class NormCost:
         return f"NormCost({self.weight!r}, order={self.order:g}, power={self.power})"
 
 
-def _is_number(given: Any) -> bool:
+def is_number(given: Any) -> bool:
+    """Whether something is a number of Python or NumPy, and not a truth value.
+
+    Examples
+    --------
+    >>> is_number(np.float32(0.5)), is_number(True), is_number("1")
+    (True, False, False)
+    """
     return isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
 
 

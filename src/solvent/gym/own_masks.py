@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvent.errors import ModelError, quote
+from solvent.gym.actions import as_array
 from solvent.gym.layout import OWN_MASK
 from solvent.model.metering import layers
 
+#: Action spaces with masks.
+Kind = Literal["discrete", "multi-discrete", "multi-binary"]
 #: Where the environment's own mask is: None for all usual places, False for nowhere, a key, or a function of
 #: (observation, info).
 OwnMaskLike = None | bool | str | Callable[[Any, Mapping[str, Any]], Any]
@@ -28,6 +31,9 @@ class OwnMask:
         `action_masks()` of the environment. False for none; a key of `info` or of the observation; or a function.
     size : int
         Number of entries of the mask.
+    kind : {"discrete", "multi-discrete", "multi-binary"}
+        The action space. Masks may also be those of its `sample`: a tuple of masks by component, or for each bit its
+        value, with 2 for a free one.
 
     Examples
     --------
@@ -36,12 +42,16 @@ class OwnMask:
     array([ True, False,  True])
     >>> own(0, {}) is None
     True
+    >>> OwnMask(None, None, size=5, kind="multi-discrete")(0, {"action_mask": ([1, 0], [1, 1, 0])})
+    array([ True, False,  True,  True, False])
+    >>> OwnMask(None, None, size=6, kind="multi-binary")(0, {"action_mask": [0, 1, 2]})
+    array([ True, False, False,  True,  True,  True])
     """
 
-    def __init__(self, env: Any, given: OwnMaskLike, size: int) -> None:
+    def __init__(self, env: Any, given: OwnMaskLike, size: int, kind: Kind = "discrete") -> None:
         if not (given is None or given is False or isinstance(given, str) or callable(given)):
             raise ModelError("own_mask", "None, False, a key, or a function of (observation, info)", quote(given))
-        self._given, self._size = given, size
+        self._given, self._size, self._kind = given, size, kind
         usual = given is None and env is not None
         inside = [layer for layer in layers(env) if callable(getattr(type(layer), "action_masks", None))]
         self._layer = inside[0] if usual and inside else None
@@ -68,11 +78,22 @@ class OwnMask:
         return found
 
     def _read(self, given: Any, where: str) -> NDArray[np.bool_]:
-        mask = np.asarray(given)
+        table, mask = as_array(given), _flat(given)
+        if self._kind == "multi-binary" and 2 * mask.size == self._size:
+            mask = np.stack([mask != 1, mask != 0], axis=-1).reshape(-1)
         if mask.size != self._size:
-            hint = "pass own_mask=False to ignore it, or own_mask=... to say where the mask is"
-            raise ModelError(where, f"{self._size} entries, one for each action", f"shape {mask.shape}", hint)
-        return mask.astype(bool).reshape(-1)
+            found = f"{mask.size}" if table is None else f"shape {table.shape}"
+            if self._kind == "discrete":
+                hint = "pass own_mask=False to ignore it, or own_mask=... to say where the mask is"
+                raise ModelError(where, f"{self._size} entries, one for each action", found, hint)
+            raise ModelError(where, f"{self._size} entries, one for each value of each component", found)
+        return mask.astype(bool)
+
+
+def _flat(given: Any) -> NDArray[Any]:
+    """Return the entries of a mask, or of nested sequences of masks of different lengths, in one row."""
+    table = as_array(given)
+    return np.concatenate([_flat(part) for part in given]) if table is None else table.reshape(-1)
 
 
 def _both(first: NDArray[np.bool_] | None, second: NDArray[np.bool_]) -> NDArray[np.bool_]:

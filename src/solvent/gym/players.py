@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from solvent.errors import ModelError, did_you_mean, quote
+from solvent.errors import ModelError, PolicyError, did_you_mean, quote
 from solvent.gym.account import AccountWrapper
 from solvent.gym.env import ModelEnv
 from solvent.gym.recording import recording_meter
@@ -114,7 +114,10 @@ class _RandomPlayer(Player):
 
     def __call__(self, observation: Any, info: Mapping[str, Any], first: bool) -> Any:
         if "action_mask" in info and isinstance(self._space, gymnasium.spaces.Discrete):
-            return int(self._rng.choice(np.flatnonzero(info["action_mask"]))) + int(self._space.start)
+            safe = np.flatnonzero(info["action_mask"])
+            if not len(safe):
+                raise PolicyError("agent", "a mask that allows an action", "an empty mask in info")
+            return int(self._rng.choice(safe)) + int(self._space.start)
         return self._space.sample()
 
 

@@ -25,6 +25,9 @@ from solvent.policy.remaining import next_limits
 #: Name of the resource that a plain number limits if there is no model.
 ONLY_RESOURCE = "cost"
 
+#: What to do about limits that need a model: where it can be passed, and elsewhere.
+PASS_MODEL, ONLY_WITH_MODEL = "pass model=...", "use BudgetWrapper with model=..."
+
 _Side = tuple[Fraction | None, ...]
 _TickSide = list[int | None]
 #: Types whose ticks may be remembered, and how many are remembered. Equal values of these types are equal numbers below
@@ -175,13 +178,8 @@ class BudgetTracker:
             of their costs.
         """
         if high and self.saturates:
-            name = next(account.name for account in self.accounts if account.saturates)
-            raise ModelError(
-                f"step {self.step}",
-                f"one step of the environment, as {quote(name)} saturates",
-                "several at once",
-                "put the BudgetWrapper inside the wrapper that repeats actions",
-            )
+            account = next(account for account in self.accounts if account.saturates)
+            raise self._several_at_once(f"step {self.step}", account)
         self._broken_within = bool(high) and any(
             self._breaks_within(d, amount + most, amount + least)
             for d, (amount, most, least) in enumerate(zip(self.amounts, high, low, strict=True))
@@ -213,9 +211,36 @@ class BudgetTracker:
         over = all(limit is not None and most > limit for limit in uppers)
         return over or all(limit is not None and least < limit for limit in lowers)
 
-    def begin_with(self, costs: Sequence[int]) -> None:
-        """Add what was spent in `reset`, before the first step."""
+    @staticmethod
+    def _several_at_once(where: str, account: Resource) -> ModelError:
+        hint = "put the BudgetWrapper inside the wrapper that repeats actions"
+        expected = f"one step of the environment, as {quote(account.name)} saturates"
+        return ModelError(where, expected, "several at once", hint)
+
+    def begin_with(self, costs: Sequence[int], high: Sequence[Fraction] = (), low: Sequence[Fraction] = ()) -> bool:
+        """Add what was spent in `reset`, before the first step; return whether that exceeded a limit.
+
+        Parameters
+        ----------
+        costs : sequence of int
+            Ticks of each limited resource.
+        high, low : sequence of Fraction, optional
+            The greatest and the least cumulative cost, if it was several steps of the environment.
+
+        Raises
+        ------
+        ModelError
+            If a resource saturated after one of several steps: the amount then depends on each of their costs.
+        """
+        before, reached = self.amounts, []
+        for account, amount, *ends in zip(self.accounts, before, high, low, strict=True) if high else ():
+            if any(account.clamp(amount + end) != amount + end for end in ends):
+                raise self._several_at_once("reset", account)
+            reached.append(amount + ends[0])
         self.ticks = self.ticks_after(costs)
+        reached = reached or self.amounts
+        limits = [self.upper(d, 0) for d in range(len(reached))]
+        return any(limit is not None and most > limit for most, limit in zip(reached, limits, strict=True))
 
     @property
     def amounts(self) -> list[Fraction]:
@@ -301,7 +326,7 @@ def _at(side: _Side, step: int) -> Fraction | None:
     return side[min(step, len(side) - 1)]
 
 
-def read_limits(budget: Any, spent: Any = None) -> Limits:
+def read_limits(budget: Any, spent: Any = None, hint: str = PASS_MODEL) -> Limits:
     """Return the limits of a budget without a model: one anytime upper limit per resource.
 
     Parameters
@@ -309,6 +334,8 @@ def read_limits(budget: Any, spent: Any = None) -> Limits:
     budget : number, Budget, or mapping of them by resource
     spent : number, or mapping of numbers by resource, optional
         What has been spent before the first step.
+    hint : str
+        What to do about limits of another kind.
 
     Raises
     ------
@@ -332,7 +359,7 @@ def read_limits(budget: Any, spent: Any = None) -> Limits:
                 where,
                 "one anytime upper limit",
                 quote(given),
-                "limits per step, lower limits and final limits need a model: pass model=...",
+                f"limits per step, lower limits and final limits need a model: {hint}",
             )
         found[str(name)] = plain.upper
     if not found:

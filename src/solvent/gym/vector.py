@@ -22,7 +22,7 @@ from solvent.gym.dead_ends import DeadEndReward
 from solvent.gym.layout import OWN_MASK, own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
 from solvent.gym.own_masks import OwnMask
-from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
+from solvent.gym.tracker import ONLY_WITH_MODEL, BudgetTracker, read_accounts, read_limits
 from solvent.gym.vector_reports import Reports
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
@@ -135,7 +135,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             check_signature(cost, ("observations", "actions", "next_observations"), "cost")
         self._cost, self._fallback = cost, fallback
         self._reports = Reports.of(env.unwrapped)
-        known = read_limits(budget, spent)
+        known = read_limits(budget, spent, ONLY_WITH_MODEL)
         accounts = read_accounts(resources, known)
         self._trackers = [BudgetTracker(known, accounts) for _ in range(env.num_envs)]
         self._n_actions, self._first = int(self._space.n), int(self._space.start)

@@ -9,7 +9,8 @@ step of the environment on a `Tape` for each reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
@@ -290,6 +291,11 @@ class Tape:
         self._sums: tuple[Fraction, ...] | None = None
         self._high: tuple[Fraction, ...] | None = None
         self._low: tuple[Fraction, ...] | None = None
+        self._error: ModelError | None = None
+
+    def fail(self, error: ModelError) -> None:
+        """Record that costs cannot be read; the reader gets the error when it takes the record."""
+        self._error = self._error or error.with_traceback(None)  # a traceback would keep the tape
 
     def write(self, found: Any) -> None:
         """Record the costs of one step of the environment."""
@@ -308,10 +314,65 @@ class Tape:
         self._low = tuple(min(a, b) for a, b in zip(self._low, self._sums, strict=True))
 
     def take(self) -> Spent:
-        """Return the record, and erase it."""
-        found = Spent(self._steps, self._reported if self._sums is None else list(self._sums), self._high, self._low)
+        """Return the record, and erase it; raise a `ModelError` if the costs of a step could not be read."""
+        error, sums = self._error, self._reported if self._sums is None else list(self._sums)
+        spent = Spent(self._steps, sums, self._high, self._low)
         self.rewind()
-        return found
+        if error is not None:
+            raise error
+        return spent
+
+
+class Tapes:
+    """The tapes on which a meter writes, each as long as its reader exists.
+
+    A reader that does not read, such as a wrapper that is no longer used, does not disturb the others: what it cannot
+    read is an error of that reader only.
+
+    Parameters
+    ----------
+    tapes : iterable of Tape, optional
+
+    Examples
+    --------
+    >>> tapes, fuel, wear = Tapes(), Tape(("fuel",)), Tape(("wear",))
+    >>> tapes.add(fuel), tapes.add(wear)
+    (None, None)
+    >>> tapes.write(lambda tape: {"fuel": 3})
+    >>> fuel.take().reported
+    [3]
+    >>> del wear
+    >>> len(list(tapes))
+    1
+    """
+
+    def __init__(self, tapes: Iterable[Any] = ()) -> None:
+        self._references = [weakref.ref(tape) for tape in tapes]
+
+    def __iter__(self) -> Iterator[Any]:
+        for reference in self._references:
+            tape = reference()
+            if tape is not None:
+                yield tape
+
+    def __reduce__(self) -> tuple[type[Tapes], tuple[list[Any]]]:
+        return Tapes, (list(self),)
+
+    def add(self, tape: Any) -> None:
+        """Write on a tape from now on."""
+        self._references = [weakref.ref(each) for each in (*self, tape)]
+
+    def remove(self, tape: Any) -> None:
+        """Write on a tape no longer."""
+        self._references = [weakref.ref(each) for each in self if each is not tape]
+
+    def write(self, find: Callable[[Any], Any]) -> None:
+        """Write the costs of a step on each tape, as a function of the tape returns them."""
+        for tape in self:
+            try:
+                tape.write(find(tape))
+            except ModelError as error:
+                tape.fail(error)
 
 
 def _exactly(costs: Sequence[Any], resources: tuple[str, ...]) -> tuple[Fraction, ...]:
