@@ -258,3 +258,46 @@ def test_what_a_wrong_bound_let_through_is_on_record() -> None:
     assert env.violations == 1
     with pytest.raises(PolicyError, match="episodes that ended with an error"):
         env.step(np.zeros(3, int))
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """Three actions that cost 0, 1 and 2; each step earns -1, and episodes have a length of their own."""
+
+    observation_space = gymnasium.spaces.Box(-100, 100, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, length: int = 4) -> None:
+        self._length, self._episode = length, -1
+
+    def _tell(self) -> dict[str, Any]:
+        return {"step": self._step, "episode_number": self._episode}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self._step, self._episode = 0, self._episode + 1
+        return np.zeros(1, np.float32), self._tell() | {"goal": 10 + self._episode}
+
+    def step(self, action: Any) -> Any:
+        self._step += 1
+        info = self._tell() | {"cost": int(action)}
+        return np.full(1, self._step, np.float32), -1.0, self._step == self._length, False, info
+
+
+def walks(*lengths: int, **options: Any) -> SyncVectorEnv:
+    return SyncVectorEnv([partial(Walk, n) for n in lengths], autoreset_mode=AutoresetMode.DISABLED, **options)
+
+
+def test_wrappers_outside_count_every_step() -> None:
+    """They read in the metadata that an episode begins in the step in which the last one ended."""
+    env = wrappers.RecordEpisodeStatistics(VectorBudgetWrapper(walks(3, 5), 100, cost_bound=[0, 1, 2]))
+    assert env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+    env.reset(seed=0)
+    found = []
+    for _ in range(15):
+        _, _, terminated, _, info = env.step(np.zeros(2, int))
+        found += [
+            (int(i), int(info["episode"]["l"][i]), float(info["episode"]["r"][i])) for i in np.flatnonzero(terminated)
+        ]
+    if gymnasium.__version__ >= "1.4":  # older versions count one step less after the first episode, in that mode too
+        assert sorted(found) == [(0, 3, -3.0)] * 5 + [(1, 5, -5.0)] * 3
+    waiting = VectorBudgetWrapper(vector(mode=AutoresetMode.NEXT_STEP), 2, cost_bound=[0, 0.5, 0.9])
+    assert waiting.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
@@ -124,6 +124,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         super().__init__(env)
         self._space = check_discrete(env.single_action_space, "VectorBudgetWrapper")
         self._same_step = _autoreset(env) == "disabled"
+        if self._same_step:  # wrappers outside, such as RecordEpisodeStatistics, count steps accordingly
+            self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         _check_inside(env, kind_of(cost))
         if fallback is not None and not (isinstance(fallback, str) and fallback == "first"):
             raise ModelError("fallback", "None or 'first'", quote(fallback))
