@@ -301,3 +301,19 @@ def test_wrappers_outside_count_every_step() -> None:
         assert sorted(found) == [(0, 3, -3.0)] * 5 + [(1, 5, -5.0)] * 3
     waiting = VectorBudgetWrapper(vector(mode=AutoresetMode.NEXT_STEP), 2, cost_bound=[0, 0.5, 0.9])
     assert waiting.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+
+
+@pytest.mark.parametrize("bound", [[0, 1, 2], [1, 1, 2]])
+def test_masks_of_the_last_observation_are_not_empty(bound: list[int]) -> None:
+    """At the end of an episode and at a dead end, so that a masked softmax is defined there."""
+    env = VectorBudgetWrapper(walks(3, 5), 3, cost_bound=bound, mask_in_observation=True)
+    env.reset(seed=0)
+    ends = 0
+    for _ in range(20):
+        _, _, terminated, _, info = env.step(np.zeros(2, int) + (bound[0] == 1))
+        for i in np.flatnonzero(terminated):
+            ends += 1
+            assert info["final_obs"][i]["action_mask"].tolist() == [1, 1, 1]
+            assert info["final_info"]["action_mask"][i].tolist() == [1, 1, 1]
+        assert info["action_mask"].any(axis=1).all()
+    assert ends > 5

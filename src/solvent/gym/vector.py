@@ -84,8 +84,9 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     Without autoreset inside, this wrapper resets the environments that ended in the same step
     (`AutoresetMode.SAME_STEP`): the observation is that of the next episode, and `info["final_obs"]` and
     `info["final_info"]` have the last one. `info` has "cost", "remaining", "step", "action_mask", "dead_end" and
-    "violation" as arrays with one row per environment. Masks are never empty: that of an environment whose next step is
-    a reset is all True.
+    "violation" as arrays with one row per environment. Masks are never empty: if the next step is a reset, and
+    in "final_obs" and "final_info" after a termination, they are all True; after a truncation, those there have the
+    actions that would be safe.
 
     Examples
     --------
@@ -283,6 +284,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise wrong
         terminated |= dead
         ended = terminated | truncated
+        # no action will be executed there; after a truncation, the mask has those that would be safe
+        self._masks[terminated | ~self._masks.any(axis=1)] = True
         finished = self._finish(observations, rewards, terminated, truncated, info, ended, dead, violated)
         self._refusal = ""
         return finished
