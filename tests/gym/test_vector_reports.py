@@ -317,3 +317,14 @@ def test_masks_of_the_last_observation_are_not_empty(bound: list[int]) -> None:
             assert info["final_info"]["action_mask"][i].tolist() == [1, 1, 1]
         assert info["action_mask"].any(axis=1).all()
     assert ends > 5
+
+
+@pytest.mark.parametrize("layout", ["dict", "flat"])
+def test_last_observations_of_vectors_that_use_their_arrays_again(layout: Any) -> None:
+    env = VectorBudgetWrapper(walks(3, 5, copy=False), 3, cost_bound=[0, 1, 2], layout=layout)
+    env.reset(seed=0)
+    for _ in range(3):
+        observations, *_, info = env.step(np.zeros(2, int))
+    last, first = info["final_obs"][0], observations["observation"] if layout == "dict" else observations
+    assert (last["observation"] if layout == "dict" else last)[0] == 3
+    assert first[:, 0].tolist() == [0, 3]

@@ -394,7 +394,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             return self._observe(observations), rewards, terminated, truncated, self._info(info, dead, violated)
         told = self._info(info, dead, violated)
         if ended.any():
-            last = self._observe(observations)
+            last = self._observe(self._batch)  # a vector may use its arrays again in `reset`
             final = np.full(len(ended), None, object)
             for i, seen in enumerate(iterate(self.observation_space, last)):
                 if ended[i]:
