@@ -109,9 +109,10 @@ def test_arrays_of_short_floats() -> None:
     assert env.spent == {"fuel": [0, Fraction(1, 5), Fraction(9, 5)]}
 
 
-def test_dicts_of_costs_by_name() -> None:
+@pytest.mark.parametrize("prices", [PRICES, [0, Fraction(1, 2), Fraction(9, 10)], [0, "0.5", "0.9"]])
+def test_dicts_of_costs_by_name(prices: list[Any]) -> None:
     """Costs without a name are 0, and unknown names are refused, as in `BudgetWrapper`."""
-    envs = vector(partial(Van, lambda x: {"fuel": x} if x else {}))
+    envs = vector(partial(Van, lambda x: {"fuel": x} if x else {}, prices))
     env = VectorBudgetWrapper(envs, {"fuel": 2, "wear": 2}, "paid", [(0, 0), (0.5, 0), (0.9, 0)], fallback="first")
     play(env, [0, 2, 1], 2)
     assert env.spent == {"fuel": [0, Fraction(9, 5), 1], "wear": [0] * 3}

@@ -349,7 +349,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if isinstance(found, Mapping):
             masks = {f"_{name}" for name in found}  # Gymnasium says there which environments report a name
             read_costs({name: 0 for name in found if name not in masks}, self._resources, "step")
-            return {name: self._original((*keys, name), found.get(name, 0)) for name in self._resources}
+            return {name: self._original((*keys, name), _or_nothing(found, name)) for name in self._resources}
         return self._original(keys, found)
 
     def _original(self, keys: tuple[str, ...], found: Any) -> Any:
@@ -478,6 +478,14 @@ def _column(costs: Any, n: int, name: str) -> list[Any]:
         expected = f"a number, or {n} numbers, one per environment"
         raise ModelError(f"step, cost of {name}", expected, quote(costs) if given is None else f"shape {given.shape}")
     return list(np.broadcast_to(given, (n,)))
+
+
+def _or_nothing(costs: Mapping[str, Any], name: str) -> Any:
+    """Return the costs of one resource in each environment; 0 where they leave it out."""
+    given, reported = costs.get(name, 0), costs.get(f"_{name}")
+    if reported is None or not isinstance(given, np.ndarray) or given.dtype.kind != "O":
+        return given  # Gymnasium fills in 0 for numbers of NumPy
+    return np.where(np.asarray(reported, bool), given, 0)
 
 
 def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> Any:
