@@ -15,7 +15,7 @@ from gymnasium.wrappers import RepeatAction
 from gymnasium.wrappers import vector as wrappers
 
 from solvent.errors import ModelError, PolicyError
-from solvent.gym import VectorBudgetWrapper
+from solvent.gym import EmpiricalCostBound, VectorBudgetWrapper
 
 PRICES: list[Any] = [0, 0.5, 0.9]
 
@@ -329,3 +329,15 @@ def test_last_observations_of_vectors_that_use_their_arrays_again(layout: Any) -
     last, first = info["final_obs"][0], observations["observation"] if layout == "dict" else observations
     assert (last["observation"] if layout == "dict" else last)[0] == 3
     assert first[:, 0].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_one_environment_learns_holds_for_all(first: int) -> None:
+    """A cost that was seen in one environment bounds the next action of every other one, in any order."""
+    env = VectorBudgetWrapper(walks(30, 30), 1, cost_bound=EmpiricalCostBound(unseen=0))
+    env.reset(seed=0)
+    actions = np.zeros(2, int)
+    actions[first] = 2
+    *_, info = env.step(actions)
+    assert info["violation"].tolist() == [first == 0, first == 1]
+    assert info["action_mask"].tolist() == [[1, 1, 0]] * 2

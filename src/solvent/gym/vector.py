@@ -266,22 +266,24 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         self._read(observations, info)
         violated, dead = np.zeros(len(chosen), bool), np.zeros(len(chosen), bool)
         wrong: PolicyError | None = None
-        for i in range(len(chosen)):
-            if waiting[i]:
-                self._begin(i)
-            else:
-                try:
-                    self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
-                except PolicyError as found:  # the others have taken their steps too
-                    wrong = wrong or found
-                violated[i] = self._trackers[i].broken
-                terminated[i] |= violated[i]
-                dead[i] = not (terminated[i] or truncated[i] or self._masks[i].any())
-                self._rewards[i].observe(rewards[i])
-                rewards[i] += self._rewards[i](self._trackers[i].step) if dead[i] else 0.0
+        for i in map(int, np.flatnonzero(~waiting)):
+            try:
+                self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
+            except PolicyError as found:  # the others have taken their steps too
+                wrong = wrong or found
+            violated[i] = self._trackers[i].broken
         self.violations += int(violated.sum())
         if wrong is not None:
             raise wrong
+        terminated |= violated
+        for i in range(len(chosen)):  # now bounds that are learned include the costs of all environments
+            if waiting[i]:
+                self._begin(i)
+                continue
+            self._masks[i] = False if terminated[i] else self._mask(i)
+            dead[i] = not (terminated[i] or truncated[i] or self._masks[i].any())
+            self._rewards[i].observe(rewards[i])
+            rewards[i] += self._rewards[i](self._trackers[i].step) if dead[i] else 0.0
         terminated |= dead
         ended = terminated | truncated
         # no action will be executed there; after a truncation, the mask has those that would be safe
@@ -356,7 +358,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         return found if self._reports is None else self._reports.original(keys, found)
 
     def _add(self, i: int, position: int, spent: Spent, terminated: bool) -> None:
-        """Add the cost of a step of one environment, and compute its next mask."""
+        """Add the cost of a step of one environment."""
         tracker, source = self._trackers[i], self._sources[i]
         try:
             costs = source.took(position, self._seen[i], spent, terminated)
@@ -367,7 +369,6 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise wrong.within(f"environment {i}") from None
         tracker.spend(costs)
         self._last_costs[i] = tracker.to_floats(costs)
-        self._masks[i] = False if terminated else self._mask(i)
 
     def _finish(
         self,
