@@ -341,3 +341,41 @@ def test_what_one_environment_learns_holds_for_all(first: int) -> None:
     *_, info = env.step(actions)
     assert info["violation"].tolist() == [first == 0, first == 1]
     assert info["action_mask"].tolist() == [[1, 1, 0]] * 2
+
+
+class Signed(Walk):
+    """Its observation has a mask, which allows actions 0 and 2."""
+
+    observation_space = gymnasium.spaces.Dict(  # type: ignore[assignment]
+        {"place": Walk.observation_space, "action_mask": gymnasium.spaces.MultiBinary(3)}
+    )
+
+    def _seen(self, place: Any) -> Any:
+        return {"place": place, "action_mask": np.array([1, 0, 1], np.int8)}
+
+    def reset(self, **options: Any) -> Any:
+        place, info = super().reset(**options)
+        return self._seen(place), info
+
+    def step(self, action: Any) -> Any:
+        place, *rest = super().step(action)
+        return self._seen(place), *rest
+
+
+@pytest.mark.parametrize("layout", ["dict", "flat"])
+def test_masks_in_observations_are_replaced(layout: Any) -> None:
+    """An agent that reads them there sees what the budget allows, as with `BudgetWrapper`."""
+    envs = SyncVectorEnv([Signed] * 2, autoreset_mode=AutoresetMode.DISABLED)
+    env = VectorBudgetWrapper(envs, 3, cost_bound=[0, 1, 2], layout=layout)
+
+    def masks(observations: Any) -> Any:
+        found = observations[..., :3] if layout == "flat" else observations["observation"]["action_mask"]
+        return found.astype(int).tolist()
+
+    observations, info = env.reset(seed=0)
+    for _ in range(4):
+        assert masks(observations) == env.action_masks().astype(int).tolist() == info["action_mask"].tolist()
+        assert env.observation_space.contains(observations)
+        observations, *_, info = env.step(np.where(env.action_masks()[:, 2], [0, 2], 0))
+    assert masks(observations) == [[1, 0, 1]] * 2
+    assert masks(info["final_obs"][1]) == [1, 1, 1]

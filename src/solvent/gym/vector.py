@@ -19,7 +19,7 @@ from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, 
 from solvent.gym.actions import allowed, as_array, check_discrete
 from solvent.gym.adapters import key_of, negative
 from solvent.gym.dead_ends import DeadEndReward
-from solvent.gym.layout import OWN_MASK, own_copy, remaining_space, step_space
+from solvent.gym.layout import OWN_MASK, find_own_mask, own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
 from solvent.gym.own_masks import OwnMask
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
@@ -72,7 +72,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         Limited resources that saturate.
     own_mask : False, optional
         Default: an action must also be allowed by the environment's own mask, if it has one in `info["action_mask"]` or
-        `observation["action_mask"]`. False to ignore it.
+        `observation["action_mask"]`; the latter is replaced by the combined mask. False to ignore it.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise ModelError("mask_in_observation", "False for flat observations", quote(with_mask))
         self._flat, self._with_mask = layout == "flat", with_mask
         count, inner = len(self._resources), self.env.single_observation_space
-        self._inner_space = inner
+        self._inner_space, self._replaced = inner, find_own_mask(inner, self._n_actions)
         amounts, steps = remaining_space([-math.inf] * count, [math.inf] * count), step_space(None)
         single: gymnasium.Space[Any]
         if self._flat:
@@ -415,6 +415,9 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     def _observe(self, observations: Any) -> Any:
         remaining = np.array([tracker.to_floats(tracker.remaining_ticks()) for tracker in self._trackers], np.float32)
         steps = np.array([[tracker.step] for tracker in self._trackers], np.float32)
+        if self._replaced is not None:
+            shape, dtype = self._replaced
+            observations = {**observations, OWN_MASK: self._masks.reshape(-1, *shape).astype(dtype)}
         if self._flat:
             rows = [
                 np.asarray(gymnasium.spaces.flatten(self._inner_space, seen), np.float32)
