@@ -271,7 +271,7 @@ class Walk(gymnasium.Env[Any, Any]):
         self._length, self._episode = length, -1
 
     def _tell(self) -> dict[str, Any]:
-        return {"step": self._step, "episode_number": self._episode}
+        return {"position": self._step, "episode_number": self._episode}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self._step, self._episode = 0, self._episode + 1
@@ -379,3 +379,26 @@ def test_masks_in_observations_are_replaced(layout: Any) -> None:
         observations, *_, info = env.step(np.where(env.action_masks()[:, 2], [0, 2], 0))
     assert masks(observations) == [[1, 0, 1]] * 2
     assert masks(info["final_obs"][1]) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_what_reset_reports(kind: Any) -> None:
+    """Environments that began anew in a step tell what they report of the next episode, and of the last one apart."""
+    envs = kind([partial(Walk, 3), partial(Walk, 5)], autoreset_mode=AutoresetMode.DISABLED)
+    env = VectorBudgetWrapper(envs, 9, cost_bound=[0, 1, 2])
+    try:
+        _, info = env.reset(seed=0)
+        assert info["goal"].tolist() == [10, 10]
+        for step in range(1, 4):
+            *_, info = env.step(np.array([1, 2]))
+            assert ("final_info" in info) == (step == 3)
+        assert (info["position"].tolist(), info["episode_number"].tolist()) == ([0, 3], [1, 0])
+        assert (info["goal"][0], info["_goal"].tolist()) == (11, [True, False])
+        assert info["cost"].tolist() == [1, 2]
+        assert (info["step"].tolist(), info["remaining"]["cost"].tolist()) == ([0, 3], [9, 3])
+        last = info["final_info"]
+        assert (last["position"][0], last["episode_number"][0], last["step"][0]) == (3, 0, 3)
+        assert (last["remaining"]["cost"][0], last["_position"].tolist()) == (6, [True, False])
+        assert "goal" not in last
+    finally:
+        env.close()

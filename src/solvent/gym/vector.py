@@ -23,7 +23,7 @@ from solvent.gym.layout import OWN_MASK, find_own_mask, own_copy, remaining_spac
 from solvent.gym.masks import BoundMasks
 from solvent.gym.own_masks import OwnMask
 from solvent.gym.tracker import BudgetTracker, read_accounts, read_limits
-from solvent.gym.vector_reports import Reports
+from solvent.gym.vector_reports import Reports, begin_anew, told_of
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.build import read_costs
@@ -82,11 +82,11 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     Notes
     -----
     Without autoreset inside, this wrapper resets the environments that ended in the same step
-    (`AutoresetMode.SAME_STEP`): the observation is that of the next episode, and `info["final_obs"]` and
-    `info["final_info"]` have the last one. `info` has "cost", "remaining", "step", "action_mask", "dead_end" and
-    "violation" as arrays with one row per environment. Masks are never empty: if the next step is a reset, and
-    in "final_obs" and "final_info" after a termination, they are all True; after a truncation, those there have the
-    actions that would be safe.
+    (`AutoresetMode.SAME_STEP`): the observation and what `reset` reports are those of the next episode, and
+    `info["final_obs"]` and `info["final_info"]` have the last ones. `info` has "cost", "remaining", "step",
+    "action_mask", "dead_end" and "violation" as arrays with one row per environment. Masks are never empty: if the
+    next step is a reset, and in "final_obs" and "final_info" after a termination, they are all True; after a
+    truncation, those there have the actions that would be safe.
 
     Examples
     --------
@@ -404,12 +404,12 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             observations, begun = self.env.reset(options={"reset_mask": ended.copy()})
             self._read(observations, begun)
             self._own = [self._own[i] if ended[i] else own[i] for i in range(len(ended))]
-            final_info = {key: value for key, value in told.items() if not key.startswith("_")}
             for at in np.flatnonzero(ended):
                 self._begin(int(at))
-            fresh = self._info({}, np.zeros_like(dead), np.zeros_like(dead))
-            told = {**told, **{key: fresh[key] for key in ("remaining", "step", "action_mask")}}
-            told |= {"final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
+            fresh = self._info(begin_anew(info, begun, ended), dead, violated)
+            fresh |= {key: told[key] for key in ("cost", "costs")}  # of the step that was taken
+            final_info = told_of(told, ended)
+            told = {**fresh, "final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
         return self._observe(observations), rewards, terminated, truncated, told
 
     def _observe(self, observations: Any) -> Any:
