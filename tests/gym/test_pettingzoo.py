@@ -152,6 +152,23 @@ def test_the_checks_of_pettingzoo() -> None:
     api_test(AECBudgetWrapper(parallel_to_aec(Team()), 10**6, PRICES), num_cycles=20)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_checks_of_pettingzoo_with_dead_ends(shared: bool) -> None:
+    """Agents that took their last action after a dead end have no rewards, terminations, truncations and infos."""
+    api_test(AECBudgetWrapper(parallel_to_aec(Team()), 5, PRICES, shared=shared), num_cycles=20)
+    parallel_api_test(ParallelBudgetWrapper(Team(), 5, PRICES, shared=shared, fallback="first"), num_cycles=20)
+    env = AECBudgetWrapper(parallel_to_aec(Team()), 1, 1)
+    env.reset()
+    for _ in "abc":
+        env.step(0)
+    assert (env.agents, env.rewards) == (list("abc"), dict.fromkeys("abc", 1.0))
+    env.step(None)
+    assert env.rewards == {"b": 0, "c": 0}
+    assert list(env.terminations) == list(env.truncations) == list(env.infos) == ["b", "c"]
+    assert env.last()[1] == 1
+
+
 def test_masked_actions() -> None:
     env = ParallelBudgetWrapper(Team(), {"a": 1, "b": 9, "c": 9}, PRICES)
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first"):

@@ -545,6 +545,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         self._mask: NDArray[np.bool_] | None = None
         self._seen: Any = None
         self._told: dict[Any, dict[str, Any]] = {}
+        #: rewards of each agent since it acted; a conversion of a `ParallelEnv` keeps older ones as well
+        self._owed: dict[Any, float] = {}
         self._refusal = NO_EPISODE
 
     @property
@@ -566,16 +568,39 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         return super().agent_iter(max_iter)
 
     @property
+    def rewards(self) -> dict[Any, float]:
+        """Rewards of the last step, by agent."""
+        self._check_reset("rewards")
+        left = self._left(self.env.rewards)
+        return left if self._stopped is None or self._stopped == list(self.env.agents) else dict.fromkeys(left, 0.0)
+
+    @property
+    def _cumulative_rewards(self) -> dict[Any, float]:
+        """What `last` tells as reward."""
+        return self.env._cumulative_rewards if self._stopped is None else self._left(self._owed)
+
+    @property
     def terminations(self) -> dict[Any, bool]:
         """Whether each agent has terminated."""
         self._check_reset("terminations")
-        return dict.fromkeys(self.env.terminations, True) if self._stopped is not None else dict(self.env.terminations)
+        left = self._left(self.env.terminations)
+        return left if self._stopped is None else dict.fromkeys(left, True)
+
+    @property
+    def truncations(self) -> dict[Any, bool]:
+        """Whether each agent was truncated."""
+        self._check_reset("truncations")
+        return self._left(self.env.truncations)
 
     @property
     def infos(self) -> dict[Any, Any]:
         """Information for each agent, with the mask of the one whose turn it is."""
         self._check_reset("infos")
-        return {**self.env.infos, **self._told}
+        return self._left({**self.env.infos, **self._told})
+
+    def _left(self, by_agent: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the entries of agents that are left; after a dead end, those that took their last action are not."""
+        return {agent: each for agent, each in by_agent.items() if self._stopped is None or agent in self._stopped}
 
     def action_mask(self) -> NDArray[np.bool_]:
         """Return which actions are safe for the agent whose turn it is; all True if none will be executed.
@@ -606,7 +631,7 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         self._refusal = NO_EPISODE
         self.env.reset(seed=seed, options=options)
         self._accounts.reset()
-        self._stopped = None
+        self._stopped, self._owed = None, dict.fromkeys(self.env.agents, 0.0)
         self._look()
         if self._stopped is not None:
             raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
@@ -655,5 +680,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         if chosen is not None:
             self._accounts.charge({agent: chosen}, {agent: self._seen}, {})
         self.env.step(None if chosen is None else chosen + int(self._accounts.spaces[agent].start))
+        self._owed[agent] = 0.0
+        for each, reward in self.env.rewards.items():
+            self._owed[each] = self._owed.get(each, 0.0) + reward
         self._look()
         self._refusal = ""
