@@ -727,3 +727,25 @@ def test_refunds_beyond_the_range_of_floats() -> None:
     _, _, _, _, infos = env.step(NOTHING)
     assert infos["a"]["remaining"] == float("inf")
     assert env.remaining("a") == 1 + 10**400
+
+
+def test_starts_without_a_safe_action() -> None:
+    """The message names the agent, and says whether the budget is the reason."""
+
+    class Idle(Team):
+        def _seen(self) -> dict[str, Any]:
+            seen = super()._seen()
+            seen["b"]["action_mask"][:] = 0
+            return seen
+
+    start = "^reset: expected a start from which the budget can be kept, found no safe action of agent"
+    free = {"a": 0, "b": 0, "c": 0}
+    for env, text in (
+        (ParallelBudgetWrapper(Team(), 0, PRICES), "'b' with remaining 0; raise the budget$"),
+        (ParallelBudgetWrapper(Idle(masked=True), 9, PRICES), "'b', whose own mask or cost_bound allows none$"),
+        (ParallelBudgetWrapper(Team(), 9, free | {"c": None}), "'c', whose own mask or cost_bound allows none$"),
+        (AECBudgetWrapper(parallel_to_aec(Team()), 0, 1), "'a' with remaining 0; raise the budget$"),
+        (AECBudgetWrapper(parallel_to_aec(Team()), 0, free | {"a": [None] * 3}), "'a', whose own mask or cost_bound"),
+    ):
+        with pytest.raises(SolventError, match=f"{start} {text}"):
+            env.reset()

@@ -142,6 +142,16 @@ class _Accounts:
             masks[agent][:] = [x is not None and share >= 0 and x - cheapest <= share for x in bound]
         return masks
 
+    def no_start(self, masks: Mapping[Any, NDArray[np.bool_]]) -> SolventError:
+        """Return the error about a start at which an agent has no safe action."""
+        blocked = [agent for agent in masks if all(bound is None for bound in self._last[agent])]
+        agent = blocked[0] if blocked else next(agent for agent, mask in masks.items() if not mask.any())
+        why = ", whose own mask or cost_bound allows none" if blocked else ""
+        return SolventError(
+            f"reset: expected a start from which the budget can be kept, found no safe action of agent {quote(agent)}"
+            f"{why or f' with remaining {short_amount(self.remaining(agent))}; raise the budget'}"
+        )
+
     def _all_bounds(self, agent: Any, seen: Any, info: Mapping[str, Any]) -> list[Fraction | None]:
         """Return the bound of each action; None if it is forbidden or not available."""
         own = self._own[agent](seen, info)
@@ -442,7 +452,7 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         self._accounts.reset()
         self._look(seen, infos)
         if any(not mask.any() for mask in self._masks.values()):
-            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+            raise self._accounts.no_start(self._masks)
         shown = self._show(seen, infos, False)
         self._refusal = ""
         return shown
@@ -634,7 +644,7 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         self._stopped, self._owed = None, dict.fromkeys(self.env.agents, 0.0)
         self._look()
         if self._stopped is not None:
-            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+            raise self._accounts.no_start({self.env.agent_selection: np.zeros(0, bool)})
         self._refusal = ""
 
     def _look(self) -> None:
