@@ -749,3 +749,42 @@ def test_starts_without_a_safe_action() -> None:
     ):
         with pytest.raises(SolventError, match=f"{start} {text}"):
             env.reset()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("turns", [False, True])
+def test_budgets_of_each_and_of_all(masked: bool, turns: bool) -> None:
+    """One wrapper around another: no agent exceeds its own budget, nor all together the shared one."""
+    rng, own, together = np.random.default_rng(0), {"a": 9, "b": 4, "c": 9}, 11
+    dead = {True: 0, False: 0}  # by whether the budget of an agent ended the episode
+
+    def check(inner: Any) -> None:
+        assert inner.spent == env.spent
+        assert all(inner.spent[agent] <= own[agent] for agent in own)
+        assert sum(inner.spent.values()) <= together
+
+    if turns:
+        aec = AECBudgetWrapper(parallel_to_aec(Team(masked)), own, PRICES)
+        env: Any = AECBudgetWrapper(aec, together, PRICES, shared=True)
+        for _ in range(20):
+            env.reset()
+            for _ in env.agent_iter():
+                _, _, termination, truncation, info = env.last()
+                over = termination or truncation
+                env.step(None if over else int(rng.choice(np.flatnonzero(info["action_mask"]))))
+                check(aec)
+            dead[aec._stopped is not None] += info["dead_end"]
+    else:
+        single = ParallelBudgetWrapper(Team(masked), own, PRICES)
+        env = ParallelBudgetWrapper(single, together, PRICES, shared=True)
+        for _ in range(20):
+            _, infos = env.reset()
+            while env.agents:
+                masks = {agent: infos[agent]["action_mask"] for agent in env.agents}
+                infos = env.step({agent: int(rng.choice(np.flatnonzero(mask))) for agent, mask in masks.items()})[4]
+                check(single)
+            dead[not single.agents] += infos["a"]["dead_end"]
+    assert min(dead.values()) > 1
+    assert env.violations == 0
+    with pytest.raises(ModelError, match="omit the fallback of the ParallelBudgetWrapper inside"):
+        ParallelBudgetWrapper(ParallelBudgetWrapper(Team(), 9, 0, fallback="first"), 9, 0)

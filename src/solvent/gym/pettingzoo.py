@@ -228,7 +228,7 @@ class _Accounts:
             **info,
             "action_mask": _never_empty(mask).astype(np.int8),
             "remaining": nearest_float(self.remaining(agent)),
-            "dead_end": dead_end,
+            "dead_end": dead_end or info.get("dead_end") is True,  # of a wrapper inside
         }
 
 
@@ -279,10 +279,14 @@ def _check_inside(env: Any, where: str) -> None:
     while (inner := _inside(env)) is not None:
         for method in ("step", "reset"):
             owner = next(cls for cls in type(env).__mro__ if method in vars(cls))
-            known = owner.__module__.startswith("pettingzoo.utils.") or vars(owner).get("passes_actions") is True
+            said = vars(owner).get("passes_actions")
+            passes = said is True or (isinstance(said, property) and env.passes_actions is True)
+            known = owner.__module__.startswith("pettingzoo.utils.") or passes
             if method in vars(env) or not known:
                 name = type(env).__name__
                 hint = f"put {name} around {where}, or set passes_actions = True in the class {name} if that is true"
+                if owner.__module__ == __name__:
+                    hint = f"omit the fallback of the {name} inside"
                 expected = "wrappers inside that pass each action on once and unchanged"
                 found = f"{name}, which overrides step or reset, with unknown effect"
                 raise ModelError(where, expected, found, hint)
@@ -422,6 +426,11 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         self._refusal = NO_EPISODE
 
     @property
+    def passes_actions(self) -> bool:
+        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
+        return self._fallback is None
+
+    @property
     def agents(self) -> list[Any]:
         """The agents that act now; none when the episode is over."""
         return [] if self._refusal else list(self.env.agents)
@@ -558,6 +567,11 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         #: rewards of each agent since it acted; a conversion of a `ParallelEnv` keeps older ones as well
         self._owed: dict[Any, float] = {}
         self._refusal = NO_EPISODE
+
+    @property
+    def passes_actions(self) -> bool:
+        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
+        return self._fallback is None
 
     @property
     def agents(self) -> list[Any]:
