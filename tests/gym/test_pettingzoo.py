@@ -377,11 +377,15 @@ def test_no_step_before_reset_or_after_the_end() -> None:
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found an episode that is over"):
         team.step(NOTHING)
     assert team.action_mask("a").tolist() == [True] * 3  # none will be executed
+    assert team.step({}) == ({},) * 5
     dead = ParallelBudgetWrapper(Team(), Fraction(1, 2), {**PRICES, "b": [Fraction(1, 3)] * 2})
     dead.reset()
     dead.step(NOTHING)
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found an episode that ended in a dead end"):
         dead.step(NOTHING)
+    assert dead.step({}) == ({},) * 5
+    with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found no episode"):
+        ParallelBudgetWrapper(Team(), 9, PRICES).step({})
 
 
 class Turns(AECEnv[str, Any, Any]):

@@ -481,6 +481,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
     def step(self, actions: Mapping[Any, Any]) -> Any:
         """Take a safe action for each agent; actions of agents that have ended are ignored.
 
+        After the end of an episode, a step without actions does nothing and returns empty dicts.
+
         Raises
         ------
         PolicyError
@@ -489,6 +491,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         ModelError
             If a cost is missing or not a number.
         """
+        if self._refusal in (DEAD, IS_OVER) and isinstance(actions, Mapping) and not actions:
+            return {}, {}, {}, {}, {}  # as environments of PettingZoo do, and as black_death of SuperSuit expects
         if self._refusal:
             raise PolicyError("step", "reset() first", self._refusal)
         if not isinstance(actions, Mapping):
