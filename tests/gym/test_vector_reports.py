@@ -402,3 +402,31 @@ def test_what_reset_reports(kind: Any) -> None:
         assert "goal" not in last
     finally:
         env.close()
+
+
+class Native(gymnasium.vector.VectorEnv):  # type: ignore[type-arg, unused-ignore]
+    """A vector that computes all its environments at once, with costs in float32."""
+
+    def __init__(self, wide: bool) -> None:
+        self.num_envs, self.metadata, self._wide = 2, {"autoreset_mode": AutoresetMode.DISABLED}, wide
+        self.single_observation_space, self.single_action_space = Road.observation_space, Road.action_space
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, 2)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, 2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros((2, 1), np.float32), {}
+
+    def step(self, actions: Any) -> Any:
+        cost = np.array([0, 0.1, 0.7], np.float32)[actions]
+        no = np.zeros(2, bool)
+        return np.zeros((2, 1), np.float32), np.ones(2), no, no, {"cost": cost[:, None] if self._wide else cost}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_short_floats_of_native_vectors(wide: bool) -> None:
+    """Costs have the digits of their type, as with other vectors: 0.1 of 32 bits is a tenth."""
+    env = VectorBudgetWrapper(Native(wide), "0.9", cost_bound=[0, "0.1", "0.7"], fallback="first")
+    env.reset(seed=0)
+    for _ in range(3):
+        env.step(np.array([1, 2]))
+    assert env.spent == {"cost": [Fraction(3, 10), Fraction(7, 10)]}

@@ -67,7 +67,9 @@ class Reports:
         """
         if not isinstance(merged, np.ndarray) or merged.ndim == 0 or merged.dtype == object:
             return merged
-        found = merged.astype(object)
+        found = np.empty(merged.shape, object)
+        for number, row in enumerate(merged):  # float32 stays float32, with the digits of that type
+            found[number] = _entries(row)
         for number, info in self._infos.items():
             given: Any = info
             for key in keys:
