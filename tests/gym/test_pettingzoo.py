@@ -152,6 +152,23 @@ def test_the_checks_of_pettingzoo() -> None:
     api_test(AECBudgetWrapper(parallel_to_aec(Team()), 10**6, PRICES), num_cycles=20)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_checks_of_pettingzoo_with_dead_ends(shared: bool) -> None:
+    """Agents that took their last action after a dead end have no rewards, terminations, truncations and infos."""
+    api_test(AECBudgetWrapper(parallel_to_aec(Team()), 5, PRICES, shared=shared), num_cycles=20)
+    parallel_api_test(ParallelBudgetWrapper(Team(), 5, PRICES, shared=shared, fallback="first"), num_cycles=20)
+    env = AECBudgetWrapper(parallel_to_aec(Team()), 1, 1)
+    env.reset()
+    for _ in "abc":
+        env.step(0)
+    assert (env.agents, env.rewards) == (list("abc"), dict.fromkeys("abc", 1.0))
+    env.step(None)
+    assert env.rewards == {"b": 0, "c": 0}
+    assert list(env.terminations) == list(env.truncations) == list(env.infos) == ["b", "c"]
+    assert env.last()[1] == 1
+
+
 def test_masked_actions() -> None:
     env = ParallelBudgetWrapper(Team(), {"a": 1, "b": 9, "c": 9}, PRICES)
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first"):
@@ -360,11 +377,15 @@ def test_no_step_before_reset_or_after_the_end() -> None:
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found an episode that is over"):
         team.step(NOTHING)
     assert team.action_mask("a").tolist() == [True] * 3  # none will be executed
+    assert team.step({}) == ({},) * 5
     dead = ParallelBudgetWrapper(Team(), Fraction(1, 2), {**PRICES, "b": [Fraction(1, 3)] * 2})
     dead.reset()
     dead.step(NOTHING)
     with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found an episode that ended in a dead end"):
         dead.step(NOTHING)
+    assert dead.step({}) == ({},) * 5
+    with pytest.raises(PolicyError, match=r"step: expected reset\(\) first, found no episode"):
+        ParallelBudgetWrapper(Team(), 9, PRICES).step({})
 
 
 class Turns(AECEnv[str, Any, Any]):
@@ -710,3 +731,64 @@ def test_refunds_beyond_the_range_of_floats() -> None:
     _, _, _, _, infos = env.step(NOTHING)
     assert infos["a"]["remaining"] == float("inf")
     assert env.remaining("a") == 1 + 10**400
+
+
+def test_starts_without_a_safe_action() -> None:
+    """The message names the agent, and says whether the budget is the reason."""
+
+    class Idle(Team):
+        def _seen(self) -> dict[str, Any]:
+            seen = super()._seen()
+            seen["b"]["action_mask"][:] = 0
+            return seen
+
+    start = "^reset: expected a start from which the budget can be kept, found no safe action of agent"
+    free = {"a": 0, "b": 0, "c": 0}
+    for env, text in (
+        (ParallelBudgetWrapper(Team(), 0, PRICES), "'b' with remaining 0; raise the budget$"),
+        (ParallelBudgetWrapper(Idle(masked=True), 9, PRICES), "'b', whose own mask or cost_bound allows none$"),
+        (ParallelBudgetWrapper(Team(), 9, free | {"c": None}), "'c', whose own mask or cost_bound allows none$"),
+        (AECBudgetWrapper(parallel_to_aec(Team()), 0, 1), "'a' with remaining 0; raise the budget$"),
+        (AECBudgetWrapper(parallel_to_aec(Team()), 0, free | {"a": [None] * 3}), "'a', whose own mask or cost_bound"),
+    ):
+        with pytest.raises(SolventError, match=f"{start} {text}"):
+            env.reset()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("turns", [False, True])
+def test_budgets_of_each_and_of_all(masked: bool, turns: bool) -> None:
+    """One wrapper around another: no agent exceeds its own budget, nor all together the shared one."""
+    rng, own, together = np.random.default_rng(0), {"a": 9, "b": 4, "c": 9}, 11
+    dead = {True: 0, False: 0}  # by whether the budget of an agent ended the episode
+
+    def check(inner: Any) -> None:
+        assert inner.spent == env.spent
+        assert all(inner.spent[agent] <= own[agent] for agent in own)
+        assert sum(inner.spent.values()) <= together
+
+    if turns:
+        aec = AECBudgetWrapper(parallel_to_aec(Team(masked)), own, PRICES)
+        env: Any = AECBudgetWrapper(aec, together, PRICES, shared=True)
+        for _ in range(20):
+            env.reset()
+            for _ in env.agent_iter():
+                _, _, termination, truncation, info = env.last()
+                over = termination or truncation
+                env.step(None if over else int(rng.choice(np.flatnonzero(info["action_mask"]))))
+                check(aec)
+            dead[aec._stopped is not None] += info["dead_end"]
+    else:
+        single = ParallelBudgetWrapper(Team(masked), own, PRICES)
+        env = ParallelBudgetWrapper(single, together, PRICES, shared=True)
+        for _ in range(20):
+            _, infos = env.reset()
+            while env.agents:
+                masks = {agent: infos[agent]["action_mask"] for agent in env.agents}
+                infos = env.step({agent: int(rng.choice(np.flatnonzero(mask))) for agent, mask in masks.items()})[4]
+                check(single)
+            dead[not single.agents] += infos["a"]["dead_end"]
+    assert min(dead.values()) > 1
+    assert env.violations == 0
+    with pytest.raises(ModelError, match="omit the fallback of the ParallelBudgetWrapper inside"):
+        ParallelBudgetWrapper(ParallelBudgetWrapper(Team(), 9, 0, fallback="first"), 9, 0)

@@ -73,7 +73,7 @@ class Layout:
         self._keys = {part: part for part in _PARTS} | renamed | _read_keys(keys)
         self._inner, self._parts = inner, {"remaining": remaining, "step": step}
         self._merged = isinstance(inner, spaces.Dict) and not self._flat
-        self._own = _find_own_mask(inner, mask_size)
+        self._own = find_own_mask(inner, mask_size)
         if self._flat and self._with_mask and self._own is not None:  # the mask is not repeated in the flat part
             assert isinstance(inner, spaces.Dict)
             self._inner = spaces.Dict({key: space for key, space in inner.spaces.items() if key != OWN_MASK})
@@ -128,7 +128,7 @@ class Layout:
         return {**own, keys["remaining"]: amounts, keys["step"]: steps, **masked}
 
 
-def _find_own_mask(inner: spaces.Space[Any], mask_size: int | None) -> tuple[tuple[int, ...], Any] | None:
+def find_own_mask(inner: spaces.Space[Any], mask_size: int | None) -> tuple[tuple[int, ...], Any] | None:
     """Return the shape and the dtype of the mask in the environment's own observation, if there is one."""
     own = inner.spaces.get(OWN_MASK) if isinstance(inner, spaces.Dict) else None
     if own is None or own.shape is None or mask_size is None or int(np.prod(own.shape)) != mask_size:

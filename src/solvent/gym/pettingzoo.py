@@ -142,6 +142,16 @@ class _Accounts:
             masks[agent][:] = [x is not None and share >= 0 and x - cheapest <= share for x in bound]
         return masks
 
+    def no_start(self, masks: Mapping[Any, NDArray[np.bool_]]) -> SolventError:
+        """Return the error about a start at which an agent has no safe action."""
+        blocked = [agent for agent in masks if all(bound is None for bound in self._last[agent])]
+        agent = blocked[0] if blocked else next(agent for agent, mask in masks.items() if not mask.any())
+        why = ", whose own mask or cost_bound allows none" if blocked else ""
+        return SolventError(
+            f"reset: expected a start from which the budget can be kept, found no safe action of agent {quote(agent)}"
+            f"{why or f' with remaining {short_amount(self.remaining(agent))}; raise the budget'}"
+        )
+
     def _all_bounds(self, agent: Any, seen: Any, info: Mapping[str, Any]) -> list[Fraction | None]:
         """Return the bound of each action; None if it is forbidden or not available."""
         own = self._own[agent](seen, info)
@@ -218,7 +228,7 @@ class _Accounts:
             **info,
             "action_mask": _never_empty(mask).astype(np.int8),
             "remaining": nearest_float(self.remaining(agent)),
-            "dead_end": dead_end,
+            "dead_end": dead_end or info.get("dead_end") is True,  # of a wrapper inside
         }
 
 
@@ -269,10 +279,14 @@ def _check_inside(env: Any, where: str) -> None:
     while (inner := _inside(env)) is not None:
         for method in ("step", "reset"):
             owner = next(cls for cls in type(env).__mro__ if method in vars(cls))
-            known = owner.__module__.startswith("pettingzoo.utils.") or vars(owner).get("passes_actions") is True
+            said = vars(owner).get("passes_actions")
+            passes = said is True or (isinstance(said, property) and env.passes_actions is True)
+            known = owner.__module__.startswith("pettingzoo.utils.") or passes
             if method in vars(env) or not known:
                 name = type(env).__name__
                 hint = f"put {name} around {where}, or set passes_actions = True in the class {name} if that is true"
+                if owner.__module__ == __name__:
+                    hint = f"omit the fallback of the {name} inside"
                 expected = "wrappers inside that pass each action on once and unchanged"
                 found = f"{name}, which overrides step or reset, with unknown effect"
                 raise ModelError(where, expected, found, hint)
@@ -412,6 +426,11 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         self._refusal = NO_EPISODE
 
     @property
+    def passes_actions(self) -> bool:
+        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
+        return self._fallback is None
+
+    @property
     def agents(self) -> list[Any]:
         """The agents that act now; none when the episode is over."""
         return [] if self._refusal else list(self.env.agents)
@@ -442,7 +461,7 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         self._accounts.reset()
         self._look(seen, infos)
         if any(not mask.any() for mask in self._masks.values()):
-            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+            raise self._accounts.no_start(self._masks)
         shown = self._show(seen, infos, False)
         self._refusal = ""
         return shown
@@ -462,6 +481,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
     def step(self, actions: Mapping[Any, Any]) -> Any:
         """Take a safe action for each agent; actions of agents that have ended are ignored.
 
+        After the end of an episode, a step without actions does nothing and returns empty dicts.
+
         Raises
         ------
         PolicyError
@@ -470,6 +491,8 @@ class ParallelBudgetWrapper(_WithAccounts, BaseParallelWrapper[Any, Any, Any]): 
         ModelError
             If a cost is missing or not a number.
         """
+        if self._refusal in (DEAD, IS_OVER) and isinstance(actions, Mapping) and not actions:
+            return {}, {}, {}, {}, {}  # as environments of PettingZoo do, and as black_death of SuperSuit expects
         if self._refusal:
             raise PolicyError("step", "reset() first", self._refusal)
         if not isinstance(actions, Mapping):
@@ -545,7 +568,14 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         self._mask: NDArray[np.bool_] | None = None
         self._seen: Any = None
         self._told: dict[Any, dict[str, Any]] = {}
+        #: rewards of each agent since it acted; a conversion of a `ParallelEnv` keeps older ones as well
+        self._owed: dict[Any, float] = {}
         self._refusal = NO_EPISODE
+
+    @property
+    def passes_actions(self) -> bool:
+        """Whether each action is executed once and unchanged: True unless a fallback replaces masked actions."""
+        return self._fallback is None
 
     @property
     def agents(self) -> list[Any]:
@@ -566,16 +596,39 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         return super().agent_iter(max_iter)
 
     @property
+    def rewards(self) -> dict[Any, float]:
+        """Rewards of the last step, by agent."""
+        self._check_reset("rewards")
+        left = self._left(self.env.rewards)
+        return left if self._stopped is None or self._stopped == list(self.env.agents) else dict.fromkeys(left, 0.0)
+
+    @property
+    def _cumulative_rewards(self) -> dict[Any, float]:
+        """What `last` tells as reward."""
+        return self.env._cumulative_rewards if self._stopped is None else self._left(self._owed)
+
+    @property
     def terminations(self) -> dict[Any, bool]:
         """Whether each agent has terminated."""
         self._check_reset("terminations")
-        return dict.fromkeys(self.env.terminations, True) if self._stopped is not None else dict(self.env.terminations)
+        left = self._left(self.env.terminations)
+        return left if self._stopped is None else dict.fromkeys(left, True)
+
+    @property
+    def truncations(self) -> dict[Any, bool]:
+        """Whether each agent was truncated."""
+        self._check_reset("truncations")
+        return self._left(self.env.truncations)
 
     @property
     def infos(self) -> dict[Any, Any]:
         """Information for each agent, with the mask of the one whose turn it is."""
         self._check_reset("infos")
-        return {**self.env.infos, **self._told}
+        return self._left({**self.env.infos, **self._told})
+
+    def _left(self, by_agent: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the entries of agents that are left; after a dead end, those that took their last action are not."""
+        return {agent: each for agent, each in by_agent.items() if self._stopped is None or agent in self._stopped}
 
     def action_mask(self) -> NDArray[np.bool_]:
         """Return which actions are safe for the agent whose turn it is; all True if none will be executed.
@@ -606,10 +659,10 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         self._refusal = NO_EPISODE
         self.env.reset(seed=seed, options=options)
         self._accounts.reset()
-        self._stopped = None
+        self._stopped, self._owed = None, dict.fromkeys(self.env.agents, 0.0)
         self._look()
         if self._stopped is not None:
-            raise SolventError("reset: expected a start from which the budget can be kept, found no safe action")
+            raise self._accounts.no_start({self.env.agent_selection: np.zeros(0, bool)})
         self._refusal = ""
 
     def _look(self) -> None:
@@ -655,5 +708,8 @@ class AECBudgetWrapper(_WithAccounts, BaseWrapper[Any, Any, Any]):  # type: igno
         if chosen is not None:
             self._accounts.charge({agent: chosen}, {agent: self._seen}, {})
         self.env.step(None if chosen is None else chosen + int(self._accounts.spaces[agent].start))
+        self._owed[agent] = 0.0
+        for each, reward in self.env.rewards.items():
+            self._owed[each] = self._owed.get(each, 0.0) + reward
         self._look()
         self._refusal = ""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
@@ -19,11 +19,11 @@ from solvent.errors import ModelError, PolicyError, SolventError, did_you_mean, 
 from solvent.gym.actions import allowed, as_array, check_discrete
 from solvent.gym.adapters import key_of, negative
 from solvent.gym.dead_ends import DeadEndReward
-from solvent.gym.layout import OWN_MASK, own_copy, remaining_space, step_space
+from solvent.gym.layout import OWN_MASK, find_own_mask, own_copy, remaining_space, step_space
 from solvent.gym.masks import BoundMasks
 from solvent.gym.own_masks import OwnMask
 from solvent.gym.tracker import ONLY_WITH_MODEL, BudgetTracker, read_accounts, read_limits
-from solvent.gym.vector_reports import Reports
+from solvent.gym.vector_reports import Reports, begin_anew, told_of
 from solvent.model.amounts import short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.build import read_costs
@@ -72,7 +72,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         Limited resources that saturate.
     own_mask : False, optional
         Default: an action must also be allowed by the environment's own mask, if it has one in `info["action_mask"]` or
-        `observation["action_mask"]`. False to ignore it.
+        `observation["action_mask"]`; the latter is replaced by the combined mask. False to ignore it.
 
     Attributes
     ----------
@@ -82,10 +82,11 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
     Notes
     -----
     Without autoreset inside, this wrapper resets the environments that ended in the same step
-    (`AutoresetMode.SAME_STEP`): the observation is that of the next episode, and `info["final_obs"]` and
-    `info["final_info"]` have the last one. `info` has "cost", "remaining", "step", "action_mask", "dead_end" and
-    "violation" as arrays with one row per environment. Masks are never empty: that of an environment whose next step is
-    a reset is all True.
+    (`AutoresetMode.SAME_STEP`): the observation and what `reset` reports are those of the next episode, and
+    `info["final_obs"]` and `info["final_info"]` have the last ones. `info` has "cost", "remaining", "step",
+    "action_mask", "dead_end" and "violation" as arrays with one row per environment. Masks are never empty: if the
+    next step is a reset, and in "final_obs" and "final_info" after a termination, they are all True; after a
+    truncation, those there have the actions that would be safe.
 
     Examples
     --------
@@ -124,6 +125,8 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         super().__init__(env)
         self._space = check_discrete(env.single_action_space, "VectorBudgetWrapper")
         self._same_step = _autoreset(env) == "disabled"
+        if self._same_step:  # wrappers outside, such as RecordEpisodeStatistics, count steps accordingly
+            self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         _check_inside(env, kind_of(cost))
         if fallback is not None and not (isinstance(fallback, str) and fallback == "first"):
             raise ModelError("fallback", "None or 'first'", quote(fallback))
@@ -163,7 +166,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise ModelError("mask_in_observation", "False for flat observations", quote(with_mask))
         self._flat, self._with_mask = layout == "flat", with_mask
         count, inner = len(self._resources), self.env.single_observation_space
-        self._inner_space = inner
+        self._inner_space, self._replaced = inner, find_own_mask(inner, self._n_actions)
         amounts, steps = remaining_space([-math.inf] * count, [math.inf] * count), step_space(None)
         single: gymnasium.Space[Any]
         if self._flat:
@@ -263,24 +266,28 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         self._read(observations, info)
         violated, dead = np.zeros(len(chosen), bool), np.zeros(len(chosen), bool)
         wrong: PolicyError | None = None
-        for i in range(len(chosen)):
-            if waiting[i]:
-                self._begin(i)
-            else:
-                try:
-                    self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
-                except PolicyError as found:  # the others have taken their steps too
-                    wrong = wrong or found
-                violated[i] = self._trackers[i].broken
-                terminated[i] |= violated[i]
-                dead[i] = not (terminated[i] or truncated[i] or self._masks[i].any())
-                self._rewards[i].observe(rewards[i])
-                rewards[i] += self._rewards[i](self._trackers[i].step) if dead[i] else 0.0
+        for i in map(int, np.flatnonzero(~waiting)):
+            try:
+                self._add(i, int(chosen[i]) - self._first, Spent.once(reported[i]), bool(terminated[i]))
+            except PolicyError as found:  # the others have taken their steps too
+                wrong = wrong or found
+            violated[i] = self._trackers[i].broken
         self.violations += int(violated.sum())
         if wrong is not None:
             raise wrong
+        terminated |= violated
+        for i in range(len(chosen)):  # now bounds that are learned include the costs of all environments
+            if waiting[i]:
+                self._begin(i)
+                continue
+            self._masks[i] = False if terminated[i] else self._mask(i)
+            dead[i] = not (terminated[i] or truncated[i] or self._masks[i].any())
+            self._rewards[i].observe(rewards[i])
+            rewards[i] += self._rewards[i](self._trackers[i].step) if dead[i] else 0.0
         terminated |= dead
         ended = terminated | truncated
+        # no action will be executed there; after a truncation, the mask has those that would be safe
+        self._masks[terminated | ~self._masks.any(axis=1)] = True
         finished = self._finish(observations, rewards, terminated, truncated, info, ended, dead, violated)
         self._refusal = ""
         return finished
@@ -344,14 +351,14 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
         if isinstance(found, Mapping):
             masks = {f"_{name}" for name in found}  # Gymnasium says there which environments report a name
             read_costs({name: 0 for name in found if name not in masks}, self._resources, "step")
-            return {name: self._original((*keys, name), found.get(name, 0)) for name in self._resources}
+            return {name: self._original((*keys, name), _or_nothing(found, name)) for name in self._resources}
         return self._original(keys, found)
 
     def _original(self, keys: tuple[str, ...], found: Any) -> Any:
         return found if self._reports is None else self._reports.original(keys, found)
 
     def _add(self, i: int, position: int, spent: Spent, terminated: bool) -> None:
-        """Add the cost of a step of one environment, and compute its next mask."""
+        """Add the cost of a step of one environment."""
         tracker, source = self._trackers[i], self._sources[i]
         try:
             costs = source.took(position, self._seen[i], spent, terminated)
@@ -362,7 +369,6 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             raise wrong.within(f"environment {i}") from None
         tracker.spend(costs)
         self._last_costs[i] = tracker.to_floats(costs)
-        self._masks[i] = False if terminated else self._mask(i)
 
     def _finish(
         self,
@@ -389,7 +395,7 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             return self._observe(observations), rewards, terminated, truncated, self._info(info, dead, violated)
         told = self._info(info, dead, violated)
         if ended.any():
-            last = self._observe(observations)
+            last = self._observe(self._batch)  # a vector may use its arrays again in `reset`
             final = np.full(len(ended), None, object)
             for i, seen in enumerate(iterate(self.observation_space, last)):
                 if ended[i]:
@@ -398,17 +404,20 @@ class VectorBudgetWrapper(VectorWrapper):  # type: ignore[type-arg, unused-ignor
             observations, begun = self.env.reset(options={"reset_mask": ended.copy()})
             self._read(observations, begun)
             self._own = [self._own[i] if ended[i] else own[i] for i in range(len(ended))]
-            final_info = {key: value for key, value in told.items() if not key.startswith("_")}
             for at in np.flatnonzero(ended):
                 self._begin(int(at))
-            fresh = self._info({}, np.zeros_like(dead), np.zeros_like(dead))
-            told = {**told, **{key: fresh[key] for key in ("remaining", "step", "action_mask")}}
-            told |= {"final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
+            fresh = self._info(begin_anew(info, begun, ended), dead, violated)
+            fresh |= {key: told[key] for key in ("cost", "costs")}  # of the step that was taken
+            final_info = told_of(told, ended)
+            told = {**fresh, "final_obs": final, "_final_obs": ended, "final_info": final_info, "_final_info": ended}
         return self._observe(observations), rewards, terminated, truncated, told
 
     def _observe(self, observations: Any) -> Any:
         remaining = np.array([tracker.to_floats(tracker.remaining_ticks()) for tracker in self._trackers], np.float32)
         steps = np.array([[tracker.step] for tracker in self._trackers], np.float32)
+        if self._replaced is not None:
+            shape, dtype = self._replaced
+            observations = {**observations, OWN_MASK: self._masks.reshape(-1, *shape).astype(dtype)}
         if self._flat:
             rows = [
                 np.asarray(gymnasium.spaces.flatten(self._inner_space, seen), np.float32)
@@ -473,6 +482,14 @@ def _column(costs: Any, n: int, name: str) -> list[Any]:
         expected = f"a number, or {n} numbers, one per environment"
         raise ModelError(f"step, cost of {name}", expected, quote(costs) if given is None else f"shape {given.shape}")
     return list(np.broadcast_to(given, (n,)))
+
+
+def _or_nothing(costs: Mapping[str, Any], name: str) -> Any:
+    """Return the costs of one resource in each environment; 0 where they leave it out."""
+    given, reported = costs.get(name, 0), costs.get(f"_{name}")
+    if reported is None or not isinstance(given, np.ndarray) or given.dtype.kind != "O":
+        return given  # Gymnasium fills in 0 for numbers of NumPy
+    return np.where(np.asarray(reported, bool), given, 0)
 
 
 def _look_up(info: Mapping[str, Any], key: str, waiting: NDArray[np.bool_]) -> Any:

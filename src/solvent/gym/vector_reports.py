@@ -1,11 +1,13 @@
 """What each environment of a vector reported, before Gymnasium puts all reports into one array.
 
 The type of that array is the type of the first report: if one environment reports a cost of 0, a whole number, and the
-next a cost of 0.9, the array says 0 for both.
+next a cost of 0.9, the array says 0 for both. Beside each array, under its key after "_", another one
+says which environments reported.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,9 @@ class Reports:
         """
         if not isinstance(merged, np.ndarray) or merged.ndim == 0 or merged.dtype == object:
             return merged
-        found = merged.astype(object)
+        found = np.empty(merged.shape, object)
+        for number, row in enumerate(merged):  # float32 stays float32, with the digits of that type
+            found[number] = _entries(row)
         for number, info in self._infos.items():
             given: Any = info
             for key in keys:
@@ -88,3 +92,51 @@ def _entries(given: Any) -> Any:
     if not isinstance(given, np.ndarray):
         return given
     return list(given) if given.ndim else given[()]
+
+
+def begin_anew(last: Mapping[str, Any], first: Mapping[str, Any], begun: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the reports of a step, in which those of environments that began anew are replaced where `reset` has them.
+
+    Examples
+    --------
+    >>> begun = np.array([False, True])
+    >>> found = begin_anew({"x": np.array([3, 4])}, {"x": np.array([0, 7]), "_x": begun}, begun)
+    >>> found["x"].tolist(), found["_x"].tolist()
+    ([3, 7], [True, True])
+    """
+    found = dict(last)
+    for key, given in first.items():
+        kept = last.get(key)
+        if isinstance(given, Mapping):
+            found[key] = begin_anew(kept if isinstance(kept, Mapping) else {}, given, begun)
+        elif isinstance(given, np.ndarray) and not key.startswith("_"):
+            new = np.asarray(first.get(f"_{key}", begun), bool) & begun
+            old = np.asarray(last.get(f"_{key}", np.full(len(begun), key in last)), bool)
+            found[key] = _with_rows(kept, given, new)
+            found[f"_{key}"] = old | new
+    return found
+
+
+def told_of(info: Mapping[str, Any], some: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return reports that say of no other than some environments that they reported."""
+    found = dict(info)
+    for key, value in info.items():
+        if isinstance(value, Mapping):
+            found[key] = told_of(value, some)
+        elif key.startswith("_") and isinstance(value, np.ndarray) and value.dtype == np.bool_:
+            found[key] = value & some
+    return found
+
+
+def _with_rows(kept: Any, given: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return an array in which some rows are given; its entries become objects if they are of another kind."""
+    if not isinstance(kept, np.ndarray) or kept.shape[:1] != given.shape[:1]:
+        return given
+    if kept.shape == given.shape and np.can_cast(given.dtype, kept.dtype):
+        found = kept.copy()
+        found[rows] = given[rows]
+        return found
+    found = np.empty(len(rows), object)
+    for i, taken in enumerate(rows):
+        found[i] = (given if taken else kept)[i]
+    return found
