@@ -234,3 +234,32 @@ def test_reports_by_name_must_name_what_is_limited() -> None:
         solvent.learn(Named(1, [Fraction(3)]), 4, 3, cost_bound=0)
     learned = solvent.learn(env, 4, {"fuel": 3}, cost_support="learned", max_episodes=50)
     assert learned.episodes == 50
+
+
+def test_costs_of_an_environment_that_uses_its_array_again() -> None:
+    """A cost function gets the observation before the action, although the environment has overwritten its array."""
+
+    class Mover(gymnasium.Env[Any, Any]):
+        observation_space, action_space = gymnasium.spaces.MultiDiscrete([4, 4]), gymnasium.spaces.Discrete(3)
+
+        def __init__(self) -> None:
+            self.place, self.moved = np.zeros(2, np.int64), [0]
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.place[:] = 0
+            self.moved.append(0)
+            return self.place, {}
+
+        def step(self, action: int) -> Any:
+            if action < 2 and self.place[action] < 3:
+                self.place[action] += 1
+                self.moved[-1] += 1
+            return self.place, float(self.place.sum()) / 6, False, False, {}
+
+    def distance(before: Any, action: int, after: Any) -> int:
+        return int(np.abs(np.subtract(before, after)).sum())
+
+    env = Mover()
+    learned = solvent.learn(env, 5, budget=2, cost=distance, cost_bound=[1, 1, 0], max_episodes=40)
+    assert learned.violations == 0
+    assert max(env.moved) == learned.costs.max() == 2
