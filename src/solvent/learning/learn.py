@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from solvent.core.arguments import read_switch
 from solvent.core.checkpoint import read_checkpoint_path
 from solvent.core.exact import Number
@@ -262,7 +264,7 @@ def _together(callbacks: Sequence[Callback]) -> Callback:
     """Return a callback that calls each of several, and stops the run if one of them does."""
 
     def call(progress: LearnProgress) -> bool:
-        said = [each(progress) is True for each in callbacks]  # all are called, also after one that stops the run
-        return any(said)
+        said = [each(progress) for each in callbacks]  # all are called, also after one that stops the run
+        return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in said)
 
     return call
