@@ -181,6 +181,16 @@ def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -
         solvent.learn(model, strict=True, approximation="relative")
 
 
+def test_no_policy_with_costs_rounded_up_is_not_no_policy() -> None:
+    model = instances.random(3, 2, horizon=4, real_costs=True, cost_range=(0, 3), budget=8, seed=3)
+    coarse = solvent.learn(model, strict=True, epsilon_cost=7.9, max_episodes=10)
+    assert coarse.status.value == "infeasible"
+    assert "with costs rounded up to multiples of 1.975 (r0); there may be one with finer rounding" in coarse.message
+    assert solvent.learn(model, strict=True, epsilon_cost=1, max_episodes=10).status.value == "limit"
+    never = solvent.learn(model, budget=-9, epsilon_cost=1)
+    assert never.message == "no policy keeps the budget under all outcomes that are known to be possible"
+
+
 def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
     env = Ledgered(1, [Fraction(3)])
     said = (

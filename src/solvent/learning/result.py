@@ -70,7 +70,8 @@ class LearnResult:
     status : Status
         "within_gap": the gap is at most epsilon. "limit": the run ended before that, at `max_episodes`, the time limit
         or the memory limit, or because the callback or Ctrl-C stopped it; the policy is the best estimate so far.
-        "infeasible": no policy keeps the budget under all outcomes that are known to be possible.
+        "infeasible": no policy keeps the budget under all outcomes that are known to be possible; with `strict`, none
+        keeps it with costs rounded up, although there may be one with finer rounding.
     value_lower : float
         Lower bound on the value of the policy.
     value_upper : float
@@ -133,6 +134,7 @@ class LearnResult:
         returns: NDArray[np.float64],
         costs: NDArray[np.float64],
         resources: tuple[str, ...],
+        message: str,
     ) -> LearnResult:
         """Return the result that no policy keeps the budget."""
         return cls(
@@ -144,7 +146,7 @@ class LearnResult:
             episodes=episodes,
             violations=violations,
             history=history,
-            message="no policy keeps the budget under all outcomes that are known to be possible",
+            message=message,
             returns=returns,
             costs=costs,
             resources=resources,
