@@ -190,3 +190,13 @@ def test_a_first_state_that_the_support_does_not_have() -> None:
         ModelError, match=r"reset: expected the episode to begin in 0 or 2, as the support says, found 1"
     ):
         solvent.learn(Three(), 4, 4, support=b.build())
+
+
+@pytest.mark.parametrize("cost_support", ["known", "learned"])
+def test_states_may_have_any_name(cost_support: Any) -> None:
+    b = CMDP.builder(horizon=3, start={"start": 0.5, "unexplored": 0.5}, resources=["cost"], budget=3)
+    for state, after in (("start", "over"), ("unexplored", "gone"), ("gone", "start")):
+        b.add(state, "go", reward=1, outcomes=[(0.5, state, 1), (0.5, after, 0)])
+    model = b.build()
+    learned = solvent.learn(model, cost_support=cost_support, max_episodes=300, epsilon=0.01)
+    assert solvent.verify(model, learned.policy).value == pytest.approx(solvent.solve(model).value)
