@@ -102,7 +102,7 @@ class Learner:
     episodes, violations : int
         Number of episodes played, and how many of them broke a limit.
     due : bool
-        Whether a count has doubled, or an outcome is new, since the last plan.
+        Whether a count that has doubled since the last plan was raised, or an outcome was new, in the last episode.
     built : int
         Number of episodes when the graph was built.
     history : list of LearnProgress
@@ -284,7 +284,7 @@ class Learner:
         self.violations += batch.violations
         self.returns.append(batch.returns)
         self.costs.append(batch.costs)
-        self.due = self.due or batch.end != PLAYED
+        self.due = batch.end != PLAYED  # not later: where a run is interrupted must not decide when plans are made
         if batch.new_outcomes:
             assert self.learned_support is not None
             self.learned_support.postpone(batch.new_outcomes)
