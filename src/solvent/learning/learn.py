@@ -150,8 +150,9 @@ def learn(
         The least and the greatest possible sum of rewards of an episode, if it is narrower than `reward_range` times
         the horizon; (0, 1) if only reaching a goal is rewarded. It tightens the bounds. Not for "theory".
     random_rewards : bool, optional
-        Whether the reward can vary for the same step, state, action, next state and cost. Default: False for a model
-        and with "theory", where it must be False; else True.
+        Whether the reward can vary for the same step, state, action, next state and cost. Without a known support, all
+        ends of an episode before its last step are one next state. Default: False for a model and with "theory", where
+        it must be False; else True.
     replan : {"doubling", "episode"}
         When to plan: when some count has doubled, or after every episode.
     max_episodes : int
