@@ -183,6 +183,15 @@ def odd() -> Iterator[None]:
     del gymnasium.registry["test/Odd-v0"]
 
 
+def test_a_bound_is_not_charged_for_the_draw_of_the_first_state(folder: Path) -> None:
+    line = "solvent learn Taxi-v4 --horizon 2 --cost 1 --cost-bound 1 --reward-range=-10..20 -n 12000 --json"
+    learned = run(f"{line} --budget 2").json
+    assert (learned["status"], learned["support"], learned["violations"]) == ("limit", "bound", 0)
+    assert learned["unchecked"] is None
+    assert learned["feasible"]
+    assert run(f"{line} --budget 1").json["status"] == "infeasible"
+
+
 def test_an_environment_without_a_table(odd: None, folder: Path) -> None:
     line = "solvent learn test/Odd-v0 --horizon 3 --cost fuel -n 400 -e 0.8 --json"
     bound = run(f"{line} --cost-bound 0,1 --budget fuel=2").json

@@ -9,11 +9,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import solvent
 from solvent import ModelError, instances
-from solvent.learning import CsvLog, LearnProgress, TensorBoardLog
+from solvent.learning import CsvLog, LearnProgress, TensorBoardLog, WandbLog
 
 
 def logged(file: Path) -> list[tuple[float, ...]]:
@@ -185,3 +186,37 @@ def test_several_callbacks_are_called_in_order() -> None:
 def test_what_is_no_callback(callback: Any, said: str) -> None:
     with pytest.raises(ModelError, match=f"^{said}"):
         solvent.learn(instances.fuel_grid(2), callback=callback)
+
+
+@pytest.mark.parametrize("answer", [True, np.True_])
+def test_a_callback_stops_the_run(answer: Any) -> None:
+    learned = solvent.learn(instances.fuel_grid(2), max_episodes=500, callback=lambda progress: answer)
+    assert learned.episodes == 0
+    assert "stopped by the callback" in learned.message
+
+
+@pytest.mark.parametrize("answer", [None, False, np.False_, 1, "yes", np.ones(2)])
+def test_other_answers_of_a_callback_do_not_stop_the_run(answer: Any) -> None:
+    assert solvent.learn(instances.fuel_grid(2), max_episodes=9, callback=lambda progress: answer).episodes == 9
+
+
+@pytest.mark.parametrize(
+    ("log", "given", "said"),
+    [
+        (
+            TensorBoardLog,
+            None,
+            r"writer: expected a folder, or an object with add_scalar\(tag, value, step\), found None",
+        ),
+        (WandbLog, None, r"run: expected the name of a project, or an object .*, found None; wandb.run is None until"),
+        (WandbLog, Path("runs"), r"run: expected the name of a project, or an object with log\(data, step\), found"),
+    ],
+)
+def test_what_a_log_cannot_write_to(log: Any, given: Any, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        log(given)
+
+
+def test_a_class_is_no_log() -> None:
+    with pytest.raises(ModelError, match="run: expected the name of a project"):
+        solvent.learn(instances.fuel_grid(2), max_episodes=9, callback=WandbLog)

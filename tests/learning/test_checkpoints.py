@@ -36,6 +36,24 @@ def in_world(**options: Any) -> Any:
     return lambda **run: solvent.learn(Walker(small(), 3), 4, seed=5, **given, **{"epsilon": 1e-6, **run})
 
 
+def real() -> CMDP:
+    b = CMDP.builder(horizon=4, start=0, resources=["cost"], budget=8)
+    b.add(0, 0, reward=0.2, outcomes=[(0.3, 0, 1.37), (0.2, 0, 1.36), (0.5, 1, 2.61)])
+    b.add(1, 0, reward=0.5, outcomes=[(0.6, 0, 1.19), (0.4, 1, 0.53)])
+    b.add(1, 1, outcomes=[(1, 0, 0)])
+    return b.build()
+
+
+def in_real(*, env: bool = False, **options: Any) -> Any:
+    def run(**run: Any) -> solvent.LearnResult:
+        given = {"seed": 5, "epsilon": 1e-6, **options, **run}
+        return (
+            solvent.learn(Walker(real(), 8), 4, 8, support=real(), **given) if env else solvent.learn(real(), **given)
+        )
+
+    return run
+
+
 RUNS = {
     "pooled": in_model(),
     "by node": in_model(pool=False),
@@ -45,6 +63,10 @@ RUNS = {
     "environment": in_world(support=small()),
     "environment, learned": in_world(cost_support="learned"),
     "environment, bound": in_world(cost_bound=[[1, 2], [1, -1]], budget=7),
+    "rounded up": in_real(strict=True),
+    "rounded down": in_real(epsilon_cost=1),
+    "environment, rounded up": in_real(env=True, strict=True, epsilon_cost=1),
+    "environment, rounded, learned": in_real(strict=True, cost_support="learned"),
 }
 
 
@@ -96,6 +118,31 @@ def test_other_problems_and_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"run.ckpt, seed: expected the same as now, '1', found '0'"):
         solvent.learn(small(), max_episodes=20, checkpoint=file, resume=True, seed=1)
     assert solvent.learn(small(), epsilon=9, max_episodes=20, checkpoint=file, resume=True).episodes >= 10
+
+
+def test_other_rounded_costs_are_another_problem(tmp_path: Path) -> None:
+    solvent.learn(real(), strict=True, epsilon_cost=1, max_episodes=20, checkpoint=tmp_path / "run.ckpt")
+    b = CMDP.builder(horizon=4, start=0, resources=["cost"], budget=8)
+    b.add(0, 0, reward=0.2, outcomes=[(0.3, 0, 1.37), (0.2, 0, 1.36), (0.5, 1, 2.62)])
+    b.add(1, 0, reward=0.5, outcomes=[(0.6, 0, 1.19), (0.4, 1, 0.53)])
+    b.add(1, 1, outcomes=[(1, 0, 0)])
+    with pytest.raises(ModelError, match="environment, horizon and budget"):
+        solvent.learn(
+            b.build(), strict=True, epsilon_cost=1, max_episodes=40, checkpoint=tmp_path / "run.ckpt", resume=True
+        )
+
+
+@pytest.mark.parametrize(("world", "seed", "stop"), [(4, 4, 26), (5, 23, 26), (2, 44, 53)])
+def test_when_plans_are_made_does_not_depend_on_interruptions(world: int, seed: int, stop: int, tmp_path: Path) -> None:
+    """These runs stop when a count has doubled, and enough episodes for a plan have been played since."""
+    model = instances.random(2, 3, horizon=2, cost_range=(0, 2), budget=6, seed=world)
+
+    def run(**run: Any) -> solvent.LearnResult:
+        return solvent.learn(Walker(model), 2, 6, cost_support="learned", epsilon=1e-3, seed=seed, **run)
+
+    run(max_episodes=stop, checkpoint=tmp_path / "run.ckpt")
+    resumed = run(max_episodes=60, checkpoint=tmp_path / "run.ckpt", resume=True)
+    assert resumed.history == run(max_episodes=60).history
 
 
 def test_other_bounds_are_another_problem(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,9 @@ def test_a_writer_that_is_there_already_is_left_open() -> None:
     class Writer:
         done: tuple[str, ...] = ()
 
+        def add_scalar(self, tag: str, value: float, step: int) -> None:
+            raise AssertionError
+
         def flush(self) -> None:
             self.done += ("flush",)
 
@@ -415,6 +419,24 @@ def test_an_episode_that_ends_early_is_refused_where_the_support_goes_on() -> No
 
     with pytest.raises(ModelError, match="expected the episode to continue, as the support and the horizon of 2 say"):
         solvent.learn(Short(step_model()), 2, 3, support=step_model())
+
+
+def test_a_policy_is_restated_for_a_model_with_finer_costs() -> None:
+    """The support lacks a state that cannot be reached, where costs are not whole multiples of the others."""
+    b = CMDP.builder(horizon=3, start=0, resources=["cost"], budget=4)
+    for state, cost in ((0, 2), (1, 2), (2, "0.3")):
+        b.add(state, 0, reward=1, outcomes=[(0.5, state, cost), (0.5, 1, 0)])
+        b.add(state, 1, outcomes=[(1, state, 0)])
+    model = b.build()
+    support = {(s, a): [(s, 2), (1, 0)] if a == 0 else [(s, 0)] for s in (0, 1) for a in (0, 1)}
+    learned = solvent.learn(Walker(model), 3, 4, support=support, max_episodes=200)
+    assert learned.policy.units == (2,)
+    policy = learned.policy_for(model)
+    assert policy.units == (Fraction(1, 10),)
+    report = solvent.verify(model, policy)
+    assert report.feasible
+    assert report.value >= learned.value_lower
+    assert report.worst_spent["cost"] == 4
 
 
 def test_a_policy_is_not_restated_for_a_model_that_lacks_its_names() -> None:

@@ -32,6 +32,7 @@ def test_results_are_those_of_learn() -> None:
         same(result, solvent.learn(MODEL, epsilon=0.3, seed=seed))
     assert calls[-1] == (3, 3)
     assert solvent.learn_seeds(MODEL, []) == []
+    same(found[0], solvent.learn_seeds(MODEL, np.arange(3, 4), epsilon=0.3)[0])
 
 
 def test_environments_are_made_for_each_seed() -> None:
@@ -53,7 +54,7 @@ def test_environments_are_made_for_each_seed() -> None:
     ("arguments", "options", "message"),
     [
         ((MODEL, 3), {}, "seeds: expected several integers, such as range(10), found 3"),
-        ((MODEL, [0, -1]), {}, "seeds[1]: expected an integer of at least 0, found -1"),
+        ((MODEL, [0, -1]), {}, "seeds[1]: expected a whole number of at least 0, found -1"),
         ((7, [0]), {}, "env: expected a CMDP, or a function that makes an environment, found 7"),
         ((MODEL, [0]), {"seed": 1}, "seed: expected an argument that all runs can share, found 1"),
         ((MODEL, [0]), {"checkpoint": "c"}, "checkpoint: expected an argument that all runs can share, found 'c'"),

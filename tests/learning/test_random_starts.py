@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import solvent
 from effort import draws
-from solvent import CMDP, ModelError, Status
+from solvent import CMDP, ModelError, Status, UnmodeledOutcome
 from solvent.learning.starts import START
 
 
@@ -150,3 +150,53 @@ def test_other_misuse() -> None:
     space, _, _ = SPACES["dict"]
     with pytest.raises(ModelError, match=r"reset, observation: expected one of the space, found \{'a': 9, 'b': 0\}"):
         solvent.learn(Pairs(space, lambda p, light: {"a": 9, "b": light}, 3), 4, 3, cost_bound=1)
+
+
+class Three(gymnasium.Env[Any, Any]):
+    """Begins in state 0 or 1 and goes on for ever; every step earns `reward` and costs `cost`."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(1)
+
+    def __init__(self, reward: float = 0.5, cost: float = 1) -> None:
+        self.reward, self.cost, self.state = reward, cost, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.state = int(self.np_random.integers(2))
+        return self.state, {}
+
+    def step(self, action: int) -> Any:
+        return self.state, self.reward, False, False, {"cost": self.cost}
+
+
+def test_errors_count_the_steps_of_the_environment() -> None:
+    """The step that draws the first state has no number."""
+    options: dict[str, Any] = {"cost_bound": 1, "random_start": True}
+    short = gymnasium.wrappers.TimeLimit(Three(), 3)
+    with pytest.raises(ModelError, match=r"step 3: expected the episode to continue, as the horizon is 4, found"):
+        solvent.learn(short, 4, 4, **options)
+    with pytest.raises(ModelError, match=r"step 0, reward: expected a number from 0 to 1, found 2"):
+        solvent.learn(Three(reward=2), 4, 4, **options)
+    with pytest.raises(UnmodeledOutcome, match=r"step 0, state [01], action 0: expected cost at most 1") as caught:
+        solvent.learn(Three(cost=2), 4, 4, **options)
+    assert caught.value.step == 0
+
+
+def test_a_first_state_that_the_support_does_not_have() -> None:
+    b = CMDP.builder(horizon=4, start={0: 0.5, 2: 0.5}, resources=["cost"])
+    for state in range(3):
+        b.add(state, 0, outcomes=[(1, state, 1)])
+    with pytest.raises(
+        ModelError, match=r"reset: expected the episode to begin in 0 or 2, as the support says, found 1"
+    ):
+        solvent.learn(Three(), 4, 4, support=b.build())
+
+
+@pytest.mark.parametrize("cost_support", ["known", "learned"])
+def test_states_may_have_any_name(cost_support: Any) -> None:
+    b = CMDP.builder(horizon=3, start={"start": 0.5, "unexplored": 0.5}, resources=["cost"], budget=3)
+    for state, after in (("start", "over"), ("unexplored", "gone"), ("gone", "start")):
+        b.add(state, "go", reward=1, outcomes=[(0.5, state, 1), (0.5, after, 0)])
+    model = b.build()
+    learned = solvent.learn(model, cost_support=cost_support, max_episodes=300, epsilon=0.01)
+    assert solvent.verify(model, learned.policy).value == pytest.approx(solvent.solve(model).value)

@@ -181,6 +181,16 @@ def test_strict_policies_keep_the_budget_and_say_how_they_count(tmp_path: Any) -
         solvent.learn(model, strict=True, approximation="relative")
 
 
+def test_no_policy_with_costs_rounded_up_is_not_no_policy() -> None:
+    model = instances.random(3, 2, horizon=4, real_costs=True, cost_range=(0, 3), budget=8, seed=3)
+    coarse = solvent.learn(model, strict=True, epsilon_cost=7.9, max_episodes=10)
+    assert coarse.status.value == "infeasible"
+    assert "with costs rounded up to multiples of 1.975 (r0); there may be one with finer rounding" in coarse.message
+    assert solvent.learn(model, strict=True, epsilon_cost=1, max_episodes=10).status.value == "limit"
+    never = solvent.learn(model, budget=-9, epsilon_cost=1)
+    assert never.message == "no policy keeps the budget under all outcomes that are known to be possible"
+
+
 def test_costs_are_not_learned_unless_that_is_asked_for() -> None:
     env = Ledgered(1, [Fraction(3)])
     said = (
@@ -234,3 +244,32 @@ def test_reports_by_name_must_name_what_is_limited() -> None:
         solvent.learn(Named(1, [Fraction(3)]), 4, 3, cost_bound=0)
     learned = solvent.learn(env, 4, {"fuel": 3}, cost_support="learned", max_episodes=50)
     assert learned.episodes == 50
+
+
+def test_costs_of_an_environment_that_uses_its_array_again() -> None:
+    """A cost function gets the observation before the action, although the environment has overwritten its array."""
+
+    class Mover(gymnasium.Env[Any, Any]):
+        observation_space, action_space = gymnasium.spaces.MultiDiscrete([4, 4]), gymnasium.spaces.Discrete(3)
+
+        def __init__(self) -> None:
+            self.place, self.moved = np.zeros(2, np.int64), [0]
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.place[:] = 0
+            self.moved.append(0)
+            return self.place, {}
+
+        def step(self, action: int) -> Any:
+            if action < 2 and self.place[action] < 3:
+                self.place[action] += 1
+                self.moved[-1] += 1
+            return self.place, float(self.place.sum()) / 6, False, False, {}
+
+    def distance(before: Any, action: int, after: Any) -> int:
+        return int(np.abs(np.subtract(before, after)).sum())
+
+    env = Mover()
+    learned = solvent.learn(env, 5, budget=2, cost=distance, cost_bound=[1, 1, 0], max_episodes=40)
+    assert learned.violations == 0
+    assert max(env.moved) == learned.costs.max() == 2

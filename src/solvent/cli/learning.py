@@ -298,12 +298,27 @@ def _task_of_env(
     options = {"horizon": found.horizon, "budget": found.budget, "cost": found.cost, "cost_support": support}
     options["reward_range"] = rewards or found.reward_range
     if bound is not None:
-        options["cost_bound"] = bound
+        options["cost_bound"] = _with_free_draw(found.env, bound)
         return LearnTask(str(path), found.env, options, found.table, "bound")
     if found.table is not None and support != "learned":
         options["support"] = found.table
         return LearnTask(str(path), found.env, options, found.table, "known")
     return LearnTask(str(path), found.env, options, found.table, "learned")
+
+
+def _with_free_draw(env: Any, bound: Any) -> Any:
+    """Return bounds on the costs of an environment's actions; a step that draws the first state costs 0.
+
+    That step has one action, as in the table.
+    """
+    from solvent.gym.starts import RandomStart
+
+    n_actions = getattr(env.action_space, "n", 0)
+    if not isinstance(env, RandomStart) or (isinstance(bound, list) and len(bound) != n_actions):
+        return bound
+    by_action = bound if isinstance(bound, list) else [bound] * n_actions
+    draw = [0, *[None] * (n_actions - 1)]
+    return [*[by_action] * (getattr(env.observation_space, "n", 1) - 1), draw]  # the additional state is the last one
 
 
 @contextmanager

@@ -113,6 +113,8 @@ class TensorBoardLog:
 
     Raises
     ------
+    ModelError
+        If `writer` is something else.
     SolventError
         If a folder is given and torch or tensorboard is not installed, or the folder cannot be written.
 
@@ -130,6 +132,9 @@ class TensorBoardLog:
 
     def __init__(self, writer: str | Path | ScalarWriter) -> None:
         self._owned = isinstance(writer, str | Path)
+        if not self._owned and not callable(getattr(writer, "add_scalar", None)):
+            expected = "a folder, or an object with add_scalar(tag, value, step)"
+            raise ModelError("writer", expected, quote(writer))
         self._writer = _open_writer(writer) if isinstance(writer, str | Path) else writer
 
     def __call__(self, progress: LearnProgress) -> None:
@@ -173,6 +178,8 @@ class WandbLog:
 
     Raises
     ------
+    ModelError
+        If `run` is something else.
     SolventError
         If a name is given and wandb is not installed.
 
@@ -187,6 +194,9 @@ class WandbLog:
 
     def __init__(self, run: str | MetricRun) -> None:
         self._owned = isinstance(run, str)
+        if not self._owned and not callable(getattr(run, "log", None)):
+            hint = "wandb.run is None until wandb.init() is called" if run is None else ""
+            raise ModelError("run", "the name of a project, or an object with log(data, step)", quote(run), hint)
         self._run: MetricRun = _open_run(run) if isinstance(run, str) else run
 
     def __call__(self, progress: LearnProgress) -> None:

@@ -203,14 +203,15 @@ def _check_counts(counts: Counts, learner: Learner) -> None:
 def _check_episodes(learner: Learner) -> None:
     """Refuse returns and costs that are larger than those of any episode."""
     problem, (low, high) = learner.graph.problem, learner.settings.reward_range
-    model, limits = problem.model, problem.limits
+    model, limits, lattice = problem.origin, problem.limits, problem.lattice
     most = model.horizon * max(abs(low), abs(high)) * (1 + 1e-6)
     if not (np.abs(learner.returns[0]) <= most).all():
         raise ModelError("returns", f"sums of at most {most:g} in absolute value", "larger sums")
     pending = [] if learner.learned_support is None else learner.learned_support.pending
     for d, name in enumerate(limits.resources):
         r = model.resource_index(name)
-        reach = max(model.cost_sums[r]) * model.cost[r].unit + model.horizon * problem.lattice.units[d]
+        ticks = 1 + max(map(abs, lattice.cost_OD[:, d].tolist()), default=0)  # also of continuous costs, in bins
+        reach = max(model.cost_sums[r]) * model.cost[r].unit + model.horizon * ticks * lattice.units[d]
         reach += abs(limits.initial[d]) + model.horizon * max((abs(each.costs[d]) for each in pending), default=0)
         if not (np.abs(learner.costs[0][:, d]) <= as_float(reach * 2)).all():
             raise ModelError("costs", f"amounts of at most {as_float(reach * 2):g}", "larger amounts")
@@ -248,7 +249,9 @@ def _problem(learner: Learner) -> list[Any]:
         limits.append([str(amount) for amount in problem.limits.initial])
     strict = ["up"] if "up" in problem.counting else []
     if support is None:
-        return [problem.model.fingerprint, [str(unit) for unit in problem.lattice.units], limits, *strict]
+        rounded = [] if problem.origin is problem.model else [problem.origin.fingerprint]  # with costs as given
+        units = [str(unit) for unit in problem.lattice.units]
+        return [problem.model.fingerprint, units, limits, *strict, *rounded]
     rows = [len(support.states), support.row_action.tolist(), support.table_of_step.tolist()]
     bounds = [None if bound is None else [str(amount) for amount in bound] for bound in support.bounds]
     known = [bounds] if any(bounds) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Mapping
 from fractions import Fraction
 from numbers import Real
@@ -284,7 +285,10 @@ class ExactEnvironment:
             kind = f"a number from {states[0]} to {states[-1]}" if isinstance(states, range) else "one of the space"
             raise ModelError(f"{where}, observation", kind, quote(observation))
         self._state = state
-        self._observation = state if self._numbered else observation
+        if self._numbered:
+            self._observation = state
+        elif callable(self._cost):  # a copy, since an environment may write into the same array at every step
+            self._observation = copy.deepcopy(observation)
         return state
 
 

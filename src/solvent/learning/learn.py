@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from solvent.core.arguments import read_switch
 from solvent.core.checkpoint import read_checkpoint_path
 from solvent.core.exact import Number
@@ -148,8 +150,9 @@ def learn(
         The least and the greatest possible sum of rewards of an episode, if it is narrower than `reward_range` times
         the horizon; (0, 1) if only reaching a goal is rewarded. It tightens the bounds. Not for "theory".
     random_rewards : bool, optional
-        Whether the reward can vary for the same step, state, action, next state and cost. Default: False for a model
-        and with "theory", where it must be False; else True.
+        Whether the reward can vary for the same step, state, action, next state and cost. Without a known support, all
+        ends of an episode before its last step are one next state. Default: False for a model and with "theory", where
+        it must be False; else True.
     replan : {"doubling", "episode"}
         When to plan: when some count has doubled, or after every episode.
     max_episodes : int
@@ -262,7 +265,7 @@ def _together(callbacks: Sequence[Callback]) -> Callback:
     """Return a callback that calls each of several, and stops the run if one of them does."""
 
     def call(progress: LearnProgress) -> bool:
-        said = [each(progress) is True for each in callbacks]  # all are called, also after one that stops the run
-        return any(said)
+        said = [each(progress) for each in callbacks]  # all are called, also after one that stops the run
+        return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in said)
 
     return call

@@ -28,6 +28,7 @@ from solvent.learning.result import LearnProgress, LearnResult
 from solvent.learning.runners import EpisodeRunner
 from solvent.learning.starts import without_draw
 from solvent.learning.support import LearnedSupport
+from solvent.model.amounts import short_amount
 from solvent.model.cmdp import CMDP
 from solvent.solvers.solution import Status
 
@@ -101,7 +102,7 @@ class Learner:
     episodes, violations : int
         Number of episodes played, and how many of them broke a limit.
     due : bool
-        Whether a count has doubled, or an outcome is new, since the last plan.
+        Whether a count that has doubled since the last plan was raised, or an outcome was new, in the last episode.
     built : int
         Number of episodes when the graph was built.
     history : list of LearnProgress
@@ -200,13 +201,26 @@ class Learner:
         else:
             result = LearnResult.infeasible(
                 self.episodes, self.violations, tuple(self.history), self.episode_returns, self.episode_costs,
-                self.graph.problem.limits.resources,
+                self.graph.problem.limits.resources, self._why_infeasible,
             )  # fmt: skip
         result = replace(result, model_name=self.model_name, limits=dict(self.limits))
         if not unsaved:
             return result
         message = f"{result.message}; the checkpoint could not be written: {unsaved}"
         return replace(result, message=message, checkpoint_error=unsaved)
+
+    @property
+    def _why_infeasible(self) -> str:
+        """The message of a result without a policy."""
+        known, problem = "under all outcomes that are known to be possible", self.graph.problem
+        if "up" not in problem.counting:
+            return f"no policy keeps the budget {known}"
+        named = zip(problem.lattice.resources, problem.lattice.units, strict=True)
+        units = " and ".join(f"{short_amount(unit)} ({name})" for name, unit in named)
+        return (
+            f"no policy keeps the budget {known}, with costs rounded up to multiples of {units}; there may be one with "
+            "finer rounding: pass a smaller epsilon_cost=..."
+        )
 
     @property
     def episode_returns(self) -> NDArray[np.float64]:
@@ -270,7 +284,7 @@ class Learner:
         self.violations += batch.violations
         self.returns.append(batch.returns)
         self.costs.append(batch.costs)
-        self.due = self.due or batch.end != PLAYED
+        self.due = batch.end != PLAYED  # not later: where a run is interrupted must not decide when plans are made
         if batch.new_outcomes:
             assert self.learned_support is not None
             self.learned_support.postpone(batch.new_outcomes)

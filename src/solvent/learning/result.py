@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core import html
+from solvent.core.exact import MAX_TICKS, common_unit
 from solvent.core.frames import import_pandas
 from solvent.core.loading import LoadLimits
 from solvent.errors import ModelError, PolicyError, SolventError, quote
 from solvent.model.cmdp import CMDP
+from solvent.policy.nodes import ACCOUNTS
 from solvent.policy.table import AugmentedPolicy
 from solvent.solvers.solution import Status
 
@@ -70,7 +72,8 @@ class LearnResult:
     status : Status
         "within_gap": the gap is at most epsilon. "limit": the run ended before that, at `max_episodes`, the time limit
         or the memory limit, or because the callback or Ctrl-C stopped it; the policy is the best estimate so far.
-        "infeasible": no policy keeps the budget under all outcomes that are known to be possible.
+        "infeasible": no policy keeps the budget under all outcomes that are known to be possible; with `strict`, none
+        keeps it with costs rounded up, although there may be one with finer rounding.
     value_lower : float
         Lower bound on the value of the policy.
     value_upper : float
@@ -133,6 +136,7 @@ class LearnResult:
         returns: NDArray[np.float64],
         costs: NDArray[np.float64],
         resources: tuple[str, ...],
+        message: str,
     ) -> LearnResult:
         """Return the result that no policy keeps the budget."""
         return cls(
@@ -144,7 +148,7 @@ class LearnResult:
             episodes=episodes,
             violations=violations,
             history=history,
-            message="no policy keeps the budget under all outcomes that are known to be possible",
+            message=message,
             returns=returns,
             costs=costs,
             resources=resources,
@@ -310,6 +314,8 @@ def _check_model(model: Any, expected: str) -> None:
 def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
     """Return a policy as a policy for another model; states and actions are matched by name.
 
+    Units that do not divide the costs of the model become finer, as far as ticks fit, unless the policy rounds.
+
     Examples
     --------
     >>> from solvent.model import instances
@@ -330,6 +336,7 @@ def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
         missing = [name for name in names if name not in known]
         if missing:
             raise PolicyError("model", f"every {kind} of the policy", f"no {kind} {quote(missing[0])}")
+    policy = _in_finer_units(policy, model)
     new_action = np.zeros(len(policy.actions), np.int64)
     new_action[used] = [actions[policy.actions[a]] for a in used]
     layers, settled = [], []
@@ -348,3 +355,26 @@ def restate(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
     return AugmentedPolicy.from_nodes(
         model, policy, policy.limits, layers=layers, settled=kept, lookup=policy.lookup, counting=policy.counting
     )
+
+
+def _in_finer_units(policy: AugmentedPolicy, model: CMDP) -> AugmentedPolicy:
+    """Return the same policy in units that divide the costs of the model, where it counts costs exactly."""
+    units = []
+    for unit, name, counting in zip(policy.units, policy.resources, policy.counting, strict=True):
+        if name not in model.resources or counting != "exact":
+            units.append(unit)
+            continue
+        column = model.cost[model.resource_index(name)]
+        units.append(common_unit([unit, column.unit]) if column.ticks.any() else unit)
+    factors = [int(old / new) for old, new in zip(policy.units, units, strict=True)]
+    if max(factors, default=1) == 1 or max(factors) > MAX_TICKS:
+        return policy
+    factor_D, arrays = np.array(factors), dict[str, Any]()
+    for name in ("spent_ND", "settled_low_GD", "settled_high_GD", *ACCOUNTS):
+        ticks = getattr(policy, name)
+        if ticks is not None:
+            finite = (ticks >= -MAX_TICKS) & (ticks <= MAX_TICKS)  # others are infinite, or `COLLAPSED`
+            if (finite & (np.abs(ticks) > MAX_TICKS // factor_D)).any():
+                return policy
+            arrays[name] = np.where(finite, ticks * factor_D, ticks)
+    return replace(policy, units=tuple(units), **arrays)

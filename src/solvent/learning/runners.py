@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvent.core.exact import MAX_TICKS, MINUS_INFINITY, PLUS_INFINITY, common_unit
-from solvent.errors import ModelError, UnmodeledOutcome, quote
+from solvent.errors import ModelError, SolventError, UnmodeledOutcome, quote
 from solvent.learning.account import ExactAccount
 from solvent.learning.counts import Counts
 from solvent.learning.environment import ExactEnvironment, Transition
@@ -599,7 +599,7 @@ class EnvironmentRunner:
             seen = self._world.step(model.actions[model.row_action.item(model_row)])
             reward, costs = seen.reward, seen.costs
             if seen.truncated and not seen.terminated and step + 1 < horizon:
-                raise self._too_short(step + 1, horizon)
+                raise self._too_short(step + 1)
             over = seen.terminated or seen.truncated
             if step or not self._world.drawn:
                 self._check_reward(reward, step)
@@ -695,7 +695,9 @@ class EnvironmentRunner:
         for name in self._graph.problem.limits.resources:
             if model.resource(name).saturates:
                 expected = f"one step of the environment, as {quote(name)} saturates"
-                raise ModelError(f"step {step}", expected, "several at once", "take out the wrapper that repeats steps")
+                raise ModelError(
+                    f"step {self._shown(step)}", expected, "several at once", "take out the wrapper that repeats steps"
+                )
         high, low = (tuple(a + b for a, b in zip(spent, side, strict=True)) for side in seen.within)
         return breaks_within(self._graph.problem.limits, high, low, step)
 
@@ -729,7 +731,9 @@ class EnvironmentRunner:
         low, high = self._range
         if not low <= reward <= high:
             hint = "pass reward_range=(least, greatest), or scale the rewards"
-            raise ModelError(f"step {step}, reward", f"a number from {low:g} to {high:g}", f"{reward:g}", hint)
+            raise ModelError(
+                f"step {self._shown(step)}, reward", f"a number from {low:g} to {high:g}", f"{reward:g}", hint
+            )
 
     def _check_bound(self, graph: SafeGraph, row: int, step: int, seen: Transition) -> None:
         """Raise an `UnmodeledOutcome` if a row costs more than its bound."""
@@ -739,7 +743,7 @@ class EnvironmentRunner:
             return
         names = graph.problem.limits.resources
         possible = ", ".join(f"{n} at most {short_amount(c)}" for n, c in zip(names, bound, strict=True))
-        raise _unmodeled(graph, row, step, _amounts(names, costs), (f"{possible}, as cost_bound says",))
+        raise self._unmodeled(graph, row, step, _amounts(names, costs), (f"{possible}, as cost_bound says",))
 
     def _check_same(self, counts: Counts, key: int, j: int, reward: float, step: int) -> None:
         if not self._same:
@@ -748,36 +752,55 @@ class EnvironmentRunner:
         if counts.count_O[o] and abs(counts.reward_sum_O[o] / counts.count_O[o] - reward) > 1e-9:
             before = counts.reward_sum_O[o] / counts.count_O[o]
             expected = f"the same reward as before with this outcome ({before:g}), as random_rewards=False says"
-            raise ModelError(f"step {step}, reward", expected, f"{reward:g}", "leave it out")
+            raise ModelError(f"step {self._shown(step)}, reward", expected, f"{reward:g}", "leave it out")
 
-    @staticmethod
-    def _too_short(steps: int, horizon: int) -> ModelError:
+    def _shown(self, step: int) -> int:
+        """Return the number of a step, or a number of steps, without the step that draws the first state."""
+        return step - self._world.drawn
+
+    def _too_short(self, steps: int) -> ModelError:
         """Return the error for an episode that a time limit truncated, which is not an outcome of any state."""
+        assert self._graph is not None
+        horizon = self._shown(self._graph.problem.model.horizon)
         return ModelError(
-            f"step {steps}", f"the episode to continue, as the horizon is {horizon}", "its end by a time limit",
-            "use a horizon within the environment's time limit",
+            f"step {self._shown(steps)}", f"the episode to continue, as the horizon is {horizon}",
+            "its end by a time limit", "use a horizon within the environment's time limit",
         )  # fmt: skip
 
     def _check_end(self, graph: SafeGraph, node: int, step: int, after: int, *, over: bool) -> None:
         model = graph.problem.model
         if step == model.horizon or over == model.is_terminal(step, after):
             return
-        where = f"step {step}, state {quote(model.states[after])}"
+        where = f"step {self._shown(step)}, state {quote(model.states[after])}"
         if over:
-            expected = f"the episode to continue, as the support and the horizon of {model.horizon} say"
+            horizon = self._shown(model.horizon)
+            expected = f"the episode to continue, as the support and the horizon of {horizon} say"
             raise ModelError(where, expected, "its end", "use a horizon within the environment's time limit")
         raise ModelError(where, "the end of the episode, as the support says", "that it continues")
 
     def _missing(
         self, graph: SafeGraph, row: int, step: int, observation: Hashable, costs: tuple[Fraction, ...]
-    ) -> UnmodeledOutcome:
-        """Return the error for an outcome that a known support does not have."""
+    ) -> SolventError:
+        """Return the error for an outcome, or a first state, that a known support does not have."""
+        if self._shown(step) < 0:
+            firsts = [quote(each.next_state) for each in graph.problem.model.outcomes(row)]
+            shown = " or ".join(firsts[:6]) + (f" or {len(firsts) - 6} more" if len(firsts) > 6 else "")
+            return ModelError("reset", f"the episode to begin in {shown}, as the support says", quote(observation))
         possible = tuple(
             f"{quote(each.next_state)} at {', '.join(f'{n} {c}' for n, c in each.cost.items())}"
             for each in graph.problem.model.outcomes(row)
         )
         paid = _amounts(graph.problem.limits.resources, costs)
-        return _unmodeled(graph, row, step, f"{quote(observation)} at {paid}", possible)
+        return self._unmodeled(graph, row, step, f"{quote(observation)} at {paid}", possible)
+
+    def _unmodeled(
+        self, graph: SafeGraph, row: int, step: int, found: str, possible: tuple[str, ...]
+    ) -> UnmodeledOutcome:
+        """Return the error for an outcome of a row of the model."""
+        model = graph.problem.model
+        state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
+        action = model.actions[int(model.row_action[row])]
+        return UnmodeledOutcome(self._shown(step), model.states[state], action, found, possible)
 
 
 def _find_outcome(problem: Problem, row: int, after: int, ticks: tuple[int, ...]) -> int | None:
@@ -786,12 +809,6 @@ def _find_outcome(problem: Problem, row: int, after: int, ticks: tuple[int, ...]
     same = problem.model.next_state[begin:end] == after
     same &= (problem.lattice.cost_OD[begin:end] == ticks).all(axis=1)
     return int(np.argmax(same)) if same.any() else None
-
-
-def _unmodeled(graph: SafeGraph, row: int, step: int, found: str, possible: tuple[str, ...]) -> UnmodeledOutcome:
-    model = graph.problem.model
-    state = int(np.searchsorted(model.row_indptr, row, side="right") - 1) % model.n_states
-    return UnmodeledOutcome(step, model.states[state], model.actions[int(model.row_action[row])], found, possible)
 
 
 def _amounts(names: tuple[str, ...], costs: tuple[Fraction, ...]) -> str:

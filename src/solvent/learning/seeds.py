@@ -11,6 +11,7 @@ from solvent.core.arguments import check_signature, place_error, read_jobs
 from solvent.core.engines import open_engine
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import ModelError, quote
+from solvent.learning.arguments import read_whole
 from solvent.learning.environment import Environment
 from solvent.learning.learn import learn
 from solvent.learning.result import LearnResult
@@ -109,8 +110,4 @@ class _Run:
 def _read_seeds(seeds: Any) -> list[int]:
     if not isinstance(seeds, Iterable) or isinstance(seeds, str | bytes):
         raise ModelError("seeds", "several integers, such as range(10)", quote(seeds))
-    given = list(seeds)
-    for position, seed in enumerate(given):
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ModelError(f"seeds[{position}]", "an integer of at least 0", quote(seed))
-    return given
+    return [read_whole(f"seeds[{position}]", seed, 0) for position, seed in enumerate(seeds)]

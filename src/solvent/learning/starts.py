@@ -16,8 +16,8 @@ from solvent.errors import ModelError, quote
 from solvent.model.budget import Limits
 from solvent.model.cmdp import CMDP, NO_DISTRIBUTION
 
-#: The state before the first one.
-START = "start"
+#: The state before the first one. All additional states have names in parentheses, since a model may have a "start".
+START = "(draw of the first state)"
 
 
 def with_draw(model: CMDP) -> CMDP:

@@ -41,7 +41,7 @@ Outcome = tuple[int, tuple[Fraction, ...]]
 
 #: States of a learned support besides those of the environment: the outcome of a row never tried, and the end of an
 #: episode.
-UNEXPLORED, OVER = "unexplored", "over"
+UNEXPLORED, OVER = "(unexplored)", "(over)"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ Amounts = tuple[Fraction, ...]
 Kind = tuple[Amounts, ...]
 
 #: State of an episode that has ended by an outcome that was never seen.
-GONE = "gone"
+GONE = "(gone)"
 
 
 @dataclass(frozen=True)

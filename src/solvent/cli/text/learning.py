@@ -93,7 +93,7 @@ def learn_text(
 
 def _head(summary: LearnSummary) -> RenderableType:
     if summary.status == "infeasible":
-        return headline("infeasible", "bold red", "no policy keeps this budget, given what is known about costs")
+        return headline("infeasible", "bold red", in_shell(summary.learned.message))
     rounded = "exceeds the budget by at most the allowed rounding"
     guarantee = rounded if summary.rounded else _GUARANTEE[summary.support]
     if not summary.feasible:
