@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given
 from hypothesis import strategies as st
 from robots import FloatMeter, Motor, Switches
@@ -54,13 +55,38 @@ def test_no_account_of_floats_exceeds_the_budget(size: int, weight: float, share
 @pytest.mark.parametrize("bound", [NormCost(0.1), lambda observation, action: 0.1 * float(np.sum(action**2))])
 def test_all_of_the_budget_is_used(bound: Any) -> None:
     meter = FloatMeter(Motor(6))
-    env = ContinuousBudgetWrapper(meter, 5, cost_bound=bound)
+    env = ContinuousBudgetWrapper(meter, 5, cost_bound=bound, margin=1e-9)
     env.reset()
     for _ in range(50):
         info = env.step(np.ones(6, np.float32))[4]
     assert 5 * (1 - 1e-6) < meter.most <= 5
     assert info["action_scale"] < 1e-2
     assert np.abs(info["executed_action"]).max() < 1e-2
+
+
+def test_a_meter_that_adds_up_float32_stays_within_the_budget() -> None:
+    """As `spent += info["cost"]`, which keeps the type of NumPy's number; with a margin for float64, it does not."""
+    rng = np.random.default_rng(3)
+    over = {None: 0, 1e-9: 0}
+    for limit, budget in ((None, 0.7), (None, 3), (40, 3), (40, 0.7), (400, 10.1), (400, 3)):
+        for margin in over:
+            motor = Motor(6) if limit is None else TimeLimit(Motor(6), limit)
+            env = ContinuousBudgetWrapper(motor, budget, cost_bound=NormCost(0.1), margin=margin)
+            most = 0.0
+            for _ in range(8):
+                env.reset()
+                spent: Any = 0.0
+                for _ in range(min(limit or 200, 200)):
+                    scale = rng.choice([0.3, 0.7, 1])
+                    info = env.step((np.sign(rng.uniform(-1, 1, 6)) * scale).astype(np.float32))[4]
+                    spent += np.float32(info["cost"])
+                assert type(spent) is np.float32
+                over[margin] += int(spent > budget)
+                most = max(most, float(spent))
+            if margin is None:
+                assert most > budget * (1 - 3 * ((limit or 1000) + 2) * 2**-24 - 2e-6)
+    assert over[None] == 0
+    assert over[1e-9] > 0
 
 
 def test_what_fits_is_executed_unchanged() -> None:
@@ -81,7 +107,7 @@ def test_closed_form_and_search_agree(room: float, seed: int, order: float, powe
     action = np.random.default_rng(seed).uniform(-1, 1, 4).astype(np.float32)
     scales = []
     for bound in (norm, lambda observation, given: norm(observation, given)):
-        env = ContinuousBudgetWrapper(Motor(4, 0), room * norm(None, action), cost=0, cost_bound=bound)
+        env = ContinuousBudgetWrapper(Motor(4, 0), room * norm(None, action), cost=0, cost_bound=bound, margin=0)
         env.reset()
         scales.append(env.step(action)[4]["action_scale"])
     assert scales[0] == pytest.approx(scales[1], rel=2e-5)
@@ -216,6 +242,7 @@ def test_costs_that_saturate() -> None:
         resources=[Resource("cost", floor=0)],
         null_action=[-1.0],
         spent=1,
+        margin=1e-9,
     )
     env.reset()
     for value in (-1.0, -1.0, 1.0, 1.0, 1.0):

@@ -235,7 +235,7 @@ def test_no_greater_scale_fits(kind: Any) -> None:
             lambda step, action: {"cost": 0.1 * float(np.sum(np.square(action.astype(np.float64))))},
             spaces.Box(-most, most, (size,), kind),
         )
-        env = ContinuousBudgetWrapper(inside, budget, cost_bound=NormCost(0.1))
+        env = ContinuousBudgetWrapper(inside, budget, cost_bound=NormCost(0.1), margin=1e-9)
         env.reset()
         proposed = rng.uniform(-most, most, size).astype(kind)
         info = env.step(proposed)[4]

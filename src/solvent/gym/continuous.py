@@ -22,7 +22,7 @@ from solvent.errors import BudgetError, ModelError, PolicyError, SolventError, d
 from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE, AccountWrapper
 from solvent.gym.actions import as_array
 from solvent.gym.adapters import CostLike, CostReader, split_reset, split_step
-from solvent.gym.dead_ends import DeadEndReward, longest_episode
+from solvent.gym.dead_ends import ASSUMED_STEPS, DeadEndReward, longest_episode
 from solvent.gym.layout import Layout, own_copy, remaining_space, step_space
 from solvent.gym.needs import ExactNeeds, FloatNeeds
 from solvent.gym.norms import NormCost, is_number
@@ -34,8 +34,11 @@ from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.metering import Spent, find_meter, layers, way_of
 from solvent.model.resources import ResourceLike
 
-#: Default share of a limit that is not spent, so that a meter that adds up floats does not exceed it either.
+#: Default share of a limit that is not spent, so that a meter that adds up float64 does not exceed it either.
 _MARGIN = Fraction(1, 10**9)
+#: The unit roundoff of float32, in which meters of environments with such actions may add up, and the greatest number
+#: of steps for which the default margin allows for that.
+_ROUNDOFF, _MOST_STEPS = Fraction(1, 2**24), 2**14
 
 
 class ContinuousBudgetWrapper(AccountWrapper):
@@ -70,8 +73,10 @@ class ContinuousBudgetWrapper(AccountWrapper):
         Relative error of the environment's arithmetic that bounds are raised by. Default: `(n + 8) * 2**-23` for a Box
         with n components, enough for sums of n terms of the same sign in float32; `(n + 8) * 2**-10` for a Box of
         float16. Actions of whole numbers have no such error.
-    margin : float
-        Share of each limit that is not spent, for meters that add up floats. Default: 1e-9 for a Box, 0 otherwise.
+    margin : float, optional
+        Share of each limit that is not spent, for meters that add up floats. Default: for a Box of float32 or float16,
+        `(T + 2) * 2**-24` with the time limit T (1,000 steps if there is none), enough for sums in float32; 1e-9 for
+        other Boxes, enough for sums in float64; 0 for other actions.
     dead_start : {"raise", "end"}
         What `reset` does if the null action does not fit at the start, as in `BudgetWrapper`.
     dead_end_reward : float, optional
@@ -117,7 +122,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
     >>> observation, info = env.reset()
     >>> for _ in range(3):
     ...     observation, reward, terminated, truncated, info = env.step(np.ones(2, np.float32))
-    ...     print(info["executed_action"].round(2), round(info["remaining"]["cost"], 5))
+    ...     print(info["executed_action"].round(2), round(info["remaining"]["cost"], 3))
     [1. 1.] 1.0
     [0.71 0.71] 0.0
     [0. 0.] 0.0
@@ -171,7 +176,8 @@ class ContinuousBudgetWrapper(AccountWrapper):
         meter = find_meter(env, tracker.resources) if cost is None else None
         self._key = cost if isinstance(cost, str) else getattr(meter, "key", None)
         caps = _read_caps(step_cap, tracker.resources)
-        share = _read_share(margin, "margin", _MARGIN if isinstance(self._space, spaces.Box) else Fraction(0))
+        longest = longest_episode(env)
+        share = _read_share(margin, "margin", _default_margin(self._space, longest))
         relative = None if slack is None else float(_read_share(slack, "slack", Fraction(0)))
         self._many = vectorized or isinstance(bound, NormCost)
         self._needs: FloatNeeds | ExactNeeds
@@ -184,7 +190,6 @@ class ContinuousBudgetWrapper(AccountWrapper):
                 raise ModelError("vectorized" if vectorized else "slack", "a Box for this argument", quote(self._space))
             self._needs = ExactNeeds(tracker, bound, kept, caps, share)
         reader = CostReader(env, tracker.resources, cost, type(self).__name__)
-        longest = longest_episode(env)
         amounts = remaining_space(*_range(tracker))
         entries = None if self._sizes is None else sum(self._sizes)
         arranged = Layout(
@@ -430,6 +435,16 @@ def _read_share(given: Any, where: str, default: Fraction) -> Fraction:
     if not is_number(given) or not 0 <= given < 1:
         raise ModelError(where, "a number of at least 0 and less than 1", quote(given))
     return exact(given, where)
+
+
+def _default_margin(space: spaces.Space[Any], longest: int | None) -> Fraction:
+    """Return the share of a limit that sums of costs in floats may hide."""
+    if not isinstance(space, spaces.Box):
+        return Fraction(0)
+    if space.dtype not in (np.float32, np.float16):
+        return _MARGIN
+    steps = ASSUMED_STEPS if longest is None else longest
+    return max(_MARGIN, min(steps + 2, _MOST_STEPS) * _ROUNDOFF)
 
 
 def _range(tracker: BudgetTracker) -> tuple[list[float], list[float]]:
