@@ -243,6 +243,18 @@ def test_bounds_that_do_not_fit() -> None:
         BudgetWrapper(Road(), {"a": 1, "b": 1}, cost_bound=1)
     with pytest.raises(ModelError, match=r"cost_bound: expected numbers for each of 'cost', found 'fuel'"):
         BudgetWrapper(Road(), 3, cost_bound={"fuel": 1})
+    with pytest.raises(
+        ModelError, match=r"cost_bound: expected numbers for each of 'fuel', found 'feul'; did you mean"
+    ):
+        BudgetWrapper(Road(), {"fuel": 3}, cost_bound={"feul": 1})
+    env = BudgetWrapper(Road(), 3, cost=lambda *_: 0.1 + 0.2, cost_bound=0.3)
+    env.reset()
+    with pytest.raises(PolicyError, match=r"at most 0\.3, as cost_bound says, found about 0\.3 \(more by 4\.44e-17\)"):
+        env.step(1)
+    env = BudgetWrapper(Road(), 3, cost=lambda seen, action, after: action == 1, cost_bound=1)
+    env.reset()
+    with pytest.raises(ModelError, match=r"found True; int\(\.\.\.\) turns True into 1 and False into 0"):
+        env.step(1)
     with pytest.raises(ModelError, match=r"cost_bound: expected numbers for each of 'a', 'b', found only \['a'\]"):
         BudgetWrapper(Road(), {"a": 1, "b": 1}, cost_bound={"a": 1})
     with pytest.raises(ModelError, match=r"cost_bound\[1\]: expected a finite number"):

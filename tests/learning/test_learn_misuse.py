@@ -124,6 +124,10 @@ def test_costs_by_name() -> None:
         ModelError, match=r"expected resources of the model \('fuel', 'time'\), found 'feul'; did you mean"
     ):
         solvent.learn(One(), cost=lambda *_: {"feul": 1}, **options)
+    with pytest.raises(ModelError, match=r"cost, cost: expected resources of the model .*'feul'; did you mean 'fuel'"):
+        solvent.learn(
+            One(), 9, budget={"fuel": 1}, cost={"feul": 1}, cost_bound=1
+        )  # before it is known to be infeasible
 
     class Reports(One):
         costs: dict[str, int] = {"fuel": 1, "noise": 9}  # noqa: RUF012

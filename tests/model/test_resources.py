@@ -54,7 +54,11 @@ def test_clamping_is_monotone_and_moves_as_little_as_possible(
         ("x", {"floor": "low"}, r"^resource 'x', floor: expected a finite number .* found 'low'$"),
         ("x", {"ceiling": float("inf")}, r"^resource 'x', ceiling: expected a finite number .* found inf$"),
         ("x", {"floor": float("nan")}, r"^resource 'x', floor: expected a finite number .* found nan$"),
-        ("x", {"floor": True}, r"^resource 'x', floor: expected a finite number .* found True$"),
+        (
+            "x",
+            {"floor": True},
+            r"^resource 'x', floor: expected a finite number .* found True; int\(\.\.\.\) turns True into 1 .*$",
+        ),
         (
             "x",
             {"floor": 2, "ceiling": "3/2"},

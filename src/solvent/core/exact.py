@@ -67,7 +67,7 @@ def exact(value: Any, where: str = "number") -> Fraction:
     True
     """
     if isinstance(value, bool | np.bool_):
-        raise ModelError(where, _EXPECTED, quote(value))
+        raise ModelError(where, _EXPECTED, quote(value), "int(...) turns True into 1 and False into 0")
     if isinstance(value, np.timedelta64) or value is np.ma.masked:  # NumPy treats them as numbers
         raise ModelError(where, _EXPECTED, quote(value))
     if isinstance(value, Rational | np.integer):

@@ -29,7 +29,7 @@ from solvent.gym.norms import NormCost, is_number
 from solvent.gym.own_masks import OwnMask
 from solvent.gym.projection import Moved, move_components, move_in_box
 from solvent.gym.tracker import ONLY_WITH_MODEL, BudgetTracker, read_accounts, read_limits
-from solvent.model.amounts import short_amount
+from solvent.model.amounts import amount_above, short_amount
 from solvent.model.budget import BudgetLike, SpentLike
 from solvent.model.metering import Spent, find_meter, layers, way_of
 from solvent.model.resources import ResourceLike
@@ -330,7 +330,7 @@ class ContinuousBudgetWrapper(AccountWrapper):
                 raise PolicyError(
                     f"{where}, cost of {name}",
                     f"at most {short_amount(most)}, as cost_bound says",
-                    short_amount(cost),
+                    amount_above(cost, most),
                     "cost_bound must hold for every outcome; if costs do not depend on the action, use a constant",
                 )
 

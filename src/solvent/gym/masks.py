@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from solvent.core.exact import Number
 from solvent.errors import PolicyError
 from solvent.gym.tracker import REMEMBERED, BudgetTracker
-from solvent.model.amounts import short_amount
+from solvent.model.amounts import amount_above, short_amount
 from solvent.model.cost_bounds import Bound, BoundLike, CostBounds
 from solvent.model.metering import Spent
 
@@ -233,7 +233,7 @@ class BoundMasks:
                 raise PolicyError(
                     f"{self._where(position)}, cost of {self._tracker.resources[d]}",
                     f"at most {short_amount(most)}, as cost_bound says",
-                    short_amount(highest),
+                    amount_above(highest, most),
                     "cost_bound must hold for every outcome",
                 )
 

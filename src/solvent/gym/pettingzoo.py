@@ -22,7 +22,7 @@ from solvent.gym.account import DEAD, FAILED, IS_OVER, NO_EPISODE
 from solvent.gym.actions import allowed, check_discrete, position
 from solvent.gym.layout import own_copy
 from solvent.gym.own_masks import OwnMask
-from solvent.model.amounts import short_amount
+from solvent.model.amounts import amount_above, short_amount
 from solvent.model.cost_bounds import CostBounds
 
 try:
@@ -189,7 +189,7 @@ class _Accounts:
             raise PolicyError(
                 f"agent {quote(agent)}, action {action}, cost",
                 f"at most {short_amount(bound)}, as cost_bound says",
-                short_amount(amount),
+                amount_above(amount, bound),
                 "cost_bound must hold for every outcome",
             )
 

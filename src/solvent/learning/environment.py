@@ -154,6 +154,9 @@ class ExactEnvironment:
     ) -> None:
         self._env, self._resources, self._seed = env, resources, seed
         self._cost = cost
+        if cost is not None and not isinstance(cost, str) and not callable(cost):
+            for constant in read_costs(cost, resources, "cost"):
+                exact(constant, "cost")
         self._tape: Tape | None = None
         meter = find_meter(env, resources) if cost is None else None
         if meter is None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
+from solvent.core.exact import nearest_float
 from solvent.errors import printable, quote
 
 
@@ -86,3 +87,17 @@ def quote_amounts(given: object) -> str:
     if not isinstance(given, Mapping) or not all(isinstance(amount, int | Fraction) for amount in given.values()):
         return quote(given)
     return ", ".join(f"{printable(str(name))} {short_amount(Fraction(amount))}" for name, amount in given.items())
+
+
+def amount_above(amount: Fraction, limit: Fraction) -> str:
+    """Return an amount that exceeds a limit, and by how much if its text could be that of the limit.
+
+    Examples
+    --------
+    >>> amount_above(Fraction(3), Fraction(2))
+    '3'
+    >>> amount_above(Fraction(0.1 + 0.2), Fraction("0.3"))
+    'about 0.3 (more by 4.44e-17)'
+    """
+    text = short_amount(amount)
+    return f"{text} (more by {nearest_float(amount - limit):.3g})" if text.startswith("about") else text

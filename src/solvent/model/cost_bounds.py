@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solvent.core.arguments import check_signature
 from solvent.core.exact import Number, exact
-from solvent.errors import ModelError, quote
+from solvent.errors import ModelError, did_you_mean, quote
 from solvent.model.build import read_costs
 
 #: One bound per resource, or None for a forbidden action.
@@ -124,7 +124,8 @@ class CostBounds:
         unknown = [name for name in given if name not in resources]
         if unknown or len(given) < len(resources):
             wrong = quote(unknown[0]) if unknown else f"only {quote(list(given))}"
-            raise ModelError(self._where, f"numbers for each of {', '.join(map(quote, resources))}", wrong)
+            hint = did_you_mean(unknown[0], resources) if unknown else ""
+            raise ModelError(self._where, f"numbers for each of {', '.join(map(quote, resources))}", wrong, hint)
         return np.stack([np.broadcast_to(_objects(given[name]), (self._n,)) for name in resources], axis=-1)
 
     def _read_table(self, given: NDArray[Any]) -> NDArray[Any]:
