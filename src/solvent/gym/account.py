@@ -116,10 +116,11 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
 
     def _keep_cost(self, ticks: list[int]) -> None:
         """Keep the cost of the last step, and the sum over resources; ticks may become finer before it is told."""
-        self._costs = self._tracker.to_floats(ticks)
         if len(ticks) == 1:
-            self._cost = self._costs[0]
+            self._cost = ticks[0] / self._tracker.scale[0]
+            self._costs = [self._cost]
         else:
+            self._costs = self._tracker.to_floats(ticks)
             pairs = zip(ticks, self._tracker.scale, strict=True)
             self._cost = float(sum((Fraction(cost, scale) for cost, scale in pairs), Fraction(0)))
 
@@ -135,13 +136,14 @@ class AccountWrapper(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.Reco
         self, observation: Any, info: Mapping[str, Any], mask: NDArray[np.bool_] | None, more: Mapping[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Return the observation and the `info` of the wrapper."""
-        tracker = self._tracker
+        tracker, names = self._tracker, self._tracker.resources
         remaining = tracker.to_floats(tracker.remaining_ticks())
+        single = len(names) == 1  # the usual case, which takes less time
         told = {
             **info,
             "cost": self._cost,
-            "costs": dict(zip(tracker.resources, self._costs)),  # noqa: B905  # a keyword takes time
-            "remaining": dict(zip(tracker.resources, remaining)),  # noqa: B905
+            "costs": {names[0]: self._costs[0]} if single else dict(zip(names, self._costs, strict=True)),
+            "remaining": {names[0]: remaining[0]} if single else dict(zip(names, remaining, strict=True)),
             "step": tracker.step,
             "dead_end": self._dead_end,
             "violation": self._violation,

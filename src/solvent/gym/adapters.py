@@ -64,14 +64,15 @@ NO_COST = object()
 
 def split_step(result: Any) -> tuple[Any, Any, bool, bool, dict[str, Any], Any]:
     """Return (observation, reward, terminated, truncated, info, cost) from the five or six values of `step`."""
+    if isinstance(result, tuple) and len(result) == 5:
+        observation, reward, terminated, truncated, info = result
+        if type(info) is not dict:
+            check_info(info, "step")
+        return observation, reward, bool(terminated), bool(truncated), info, NO_COST
     if isinstance(result, tuple) and len(result) == 6:
         observation, reward, cost, terminated, truncated, info = result
         check_info(info, "step")
         return observation, reward, bool(terminated), bool(truncated), info, cost
-    if isinstance(result, tuple) and len(result) == 5:
-        observation, reward, terminated, truncated, info = result
-        check_info(info, "step")
-        return observation, reward, bool(terminated), bool(truncated), info, NO_COST
     size = f"{len(result)}" if isinstance(result, tuple) else quote(result)
     raise ModelError("step", "five values, or six with a cost after the reward", size)
 

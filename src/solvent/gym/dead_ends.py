@@ -50,6 +50,8 @@ class DeadEndReward:
 
     def observe(self, reward: Any) -> None:
         """Record a reward; rewards of several objectives are ignored."""
+        if type(reward) is float and reward >= self._lowest:  # the usual case
+            return
         try:
             value = float(reward)
         except (TypeError, ValueError):

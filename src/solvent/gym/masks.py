@@ -206,6 +206,11 @@ class BoundMasks:
     def took(self, position: int, next_observation: Any, spent: Spent, terminated: bool) -> list[int]:
         """Record the outcome of an action and return its costs in ticks; raise `PolicyError` if above the bound."""
         tracker = self._tracker
+        if self._support is None and len(spent.reported) == 1 and spent.high is None:  # the usual case
+            known, bound = tracker.recall(0, spent.reported[0]), self._last_bound[position]
+            if known is not None and bound is not None and known <= bound[0] and tracker.scale == self._last_scale:
+                self._observation = next_observation
+                return [known]
         costs = [
             known if (known := tracker.recall(d, cost)) is not None else tracker.read(d, cost, self._where(position))
             for d, cost in enumerate(spent.reported)

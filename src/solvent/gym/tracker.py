@@ -180,6 +180,11 @@ class BudgetTracker:
         if high and self.saturates:
             account = next(account for account in self.accounts if account.saturates)
             raise self._several_at_once(f"step {self.step}", account)
+        if self._limit is not None and not high:  # the usual case, without further calls
+            self.ticks = [self.ticks[0] + costs[0]]
+            self._broken_within = False
+            self.step += 1
+            return
         self._broken_within = bool(high) and any(
             self._breaks_within(d, amount + most, amount + least)
             for d, (amount, most, least) in enumerate(zip(self.amounts, high, low, strict=True))
@@ -289,6 +294,8 @@ class BudgetTracker:
     @property
     def broken(self) -> bool:
         """Whether the last step broke a limit, at its end or within it."""
+        if self._limit is not None and not self._broken_within:
+            return self.step > 0 and self.ticks[0] > self._limit
         return self.step > 0 and (self._broken_within or self._breaks(self.step - 1))
 
     @property
