@@ -58,7 +58,7 @@ def row(title: str, records: list[Record]) -> str:
     done = [record for record in records if "error" not in record]
     if not done:
         reason = records[0]["error"] if records else "no run yet"
-        return f"| {title} | 0 | not run: {_escaped(reason)} | | | | |"
+        return f"| {title} | 0 | not run: {_escaped(reason)} | | | |"
     training, after = (_totals(done, part) for part in ("training", "after"))
     most = max(record[part]["most"] for record in done for part in ("training", "after"))
     returns = [record["after"]["return"] for record in done]
@@ -69,8 +69,7 @@ def row(title: str, records: list[Record]) -> str:
         _share(*training),
         _share(*after),
         f"{most:,.1f}",
-        f"{fmean(returns):,.1f}{spread}",
-        f"{median(returns):,.1f}",
+        f"{fmean(returns):,.1f}{spread} ({median(returns):,.1f})",
     )
     return f"| {title} | {' | '.join(cells)} |"
 
@@ -111,8 +110,8 @@ def task_table(records: list[Record], task: Task) -> str:
     """Return the table of a task."""
     lines = [
         "| method | seeds | training episodes over budget | evaluation episodes over budget | most spent "
-        "| evaluation return | median |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| evaluation return (median) |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for method in METHODS.values():
         if not (method.continuous_only and task.discrete):

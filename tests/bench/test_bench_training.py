@@ -188,14 +188,14 @@ def test_a_peer_that_cannot_be_installed_says_why():
     record = run.run_job(job, "no matching distribution")
     assert record["error"] == "OmniSafe cannot be installed: no matching distribution"
     assert page.row("PPOLag", [record]) == (
-        "| PPOLag | 0 | not run: OmniSafe cannot be installed: no matching distribution | | | | |"
+        "| PPOLag | 0 | not run: OmniSafe cannot be installed: no matching distribution | | | |"
     )
 
 
 def test_row_counts():
     (job, *_) = training_jobs(QUICK)
     cells = page.row("x", [fake(job, over=1), fake(job, over=2), {**job, "error": "?"}]).split(" | ")
-    assert cells == ["| x", "2 (1 failed)", "3 of 10 (30.0%)", "3 of 10 (30.0%)", "1.0", "3.0 ± 0.0", "3.0 |"]
+    assert cells == ["| x", "2 (1 failed)", "3 of 10 (30.0%)", "3 of 10 (30.0%)", "1.0", "3.0 ± 0.0 (3.0) |"]
 
 
 def test_overview():
