@@ -45,7 +45,7 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 	tests/baselines/test_expectation.py tests/gym tests/learning/test_checkpoints.py \
 	tests/plot/test_plot_value.py tests/test_copies.py
 #: Tests of vectors with autoreset modes and of wrappers that Gymnasium has since version 1.1.
-NEWER_TESTS := tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/test_true_account.py tests/gym/test_vector_reports.py
+NEWER_TESTS := tests/gym/test_errors_and_accounts.py tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/test_true_account.py tests/gym/test_vector_reports.py
 
 #: Tests that need packages which cannot be installed beside the others.
 PEER_TESTS := tests/model/test_rddl.py tests/test_agent_examples.py::test_masks_in_torchrl \
