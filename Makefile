@@ -1,26 +1,30 @@
-# Development commands. Everything runs inside .venv, which is created on first use.
+# Development commands. Everything runs inside .venv, which is created on first use; VENV=DIR puts it elsewhere, for instance
+# beside a checkout that cannot be written to.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 RUN := $(VENV)/bin/python
+BASE := $(VENV)/.base
 READY := $(VENV)/.ready
 EXTRAS := $(VENV)/.extras
 DOCS := $(VENV)/.docs
 KATEX := docs/theme/katex/katex.min.js
-OLDEST := .venv-oldest
-PEERS := .venv-peers
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
-PYTEST := -m pytest -q -n auto --dist worksteal
+OLDEST := $(VENV)-oldest
+PEERS := $(VENV)-peers
+# modules are compiled when they are first imported, which takes less time than compiling all of them
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+WORKERS ?= auto
+PYTEST := -m pytest -q -n $(WORKERS) --dist worksteal -o cache_dir=$(VENV)/pytest
 
 # keep compiled modules: many tests start an interpreter, and each would compile all modules again
 unexport PYTHONDONTWRITEBYTECODE
 
 # install the requirements of some extras, each file checked against its hash in constraints.txt, then the package
 define install
-$(RUN) .ci/requirements.py --pip > $(VENV)/pip.txt
-$(RUN) $(PIP_INSTALL) -r $(VENV)/pip.txt
-$(RUN) .ci/requirements.py $(1) > $(VENV)/requirements.txt
-$(RUN) $(PIP_INSTALL) -r $(VENV)/requirements.txt -c constraints.txt
-$(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
+@$(RUN) .ci/requirements.py --pip > $(VENV)/pip.txt
+@$(RUN) $(PIP_INSTALL) -r $(VENV)/pip.txt
+@$(RUN) .ci/requirements.py $(1) > $(VENV)/requirements.txt
+@$(RUN) $(PIP_INSTALL) -r $(VENV)/requirements.txt -c constraints.txt
+@$(RUN) $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 endef
 
 #: Tests that together run every kernel, for runs with bounds checks or without compilation.
@@ -33,12 +37,6 @@ KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tes
 #: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
 PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md CITATION.cff mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci
 
-#: Tests whose results can depend on the processor: whatever runs kernels or sums floating-point numbers, and printed values.
-#: The others test files, texts, processes and environments.
-GENERIC_TESTS := tests/solvers tests/learning tests/verification tests/policy tests/baselines tests/experiments tests/fuzz \
-	tests/test_accounts_everywhere.py tests/test_limits_kept.py tests/test_examples.py tests/test_docs.py \
-	tests/cli/test_golden.py tests/cli/test_page.py src/solvent
-
 #: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \
 	tests/formats/test_files.py tests/formats/test_npz.py tests/solvers/test_curve.py tests/policy/test_policy_files.py \
@@ -48,23 +46,23 @@ OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_th
 NEWER_TESTS := tests/gym/test_errors_and_accounts.py tests/gym/test_gym_agents.py tests/gym/test_loops.py tests/gym/test_true_account.py tests/gym/test_vector_reports.py
 
 #: Tests that need packages which cannot be installed beside the others.
-PEER_TESTS := tests/model/test_rddl.py tests/test_agent_examples.py::test_masks_in_torchrl \
+PEER_TESTS := tests/model/test_rddl.py tests/model/test_frames.py::test_frames_of_arrow tests/test_agent_examples.py::test_masks_in_torchrl \
 	tests/test_agent_examples.py::test_masks_in_rllib
 
-.PHONY: help setup lock browser demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-all lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
+.PHONY: help setup lock browser demo test test-wheel test-pythons test-generic test-kernels test-oldest test-peers test-slow test-ray nightly lint format fuzz bench bench-check bench-claims bench-learning bench-targets docs schema images paper clean
 
 help:
 	@echo "make demo    set up and run the delivery van example"
-	@echo "make test    set up and run the test suite"
-	@echo "make test-all  the test suite with slow tests and those that need the extras 'bench', 'rl', 'envs' and 'ray':"
-	@echo "             'make test', then 'make test-slow'"
-	@echo "make test-slow  what 'make test' leaves out: slow tests, all random problems, and tests that need extras"
-	@echo "make test-generic  tests of results that could depend on the processor, compiled for a generic one"
+	@echo "make test    set up and run the test suite; TESTS=... names some tests or options of pytest"
+	@echo "make test-slow  what 'make test' leaves out: slow tests, and those that need the extras 'bench', 'rl' and 'envs'"
+	@echo "make test-ray  tests with a Ray cluster on this machine"
+	@echo "make test-generic  compare answers with kernels for this processor and for a generic one"
 	@echo "make test-kernels  tests of kernels with array bounds checked, and without compilation"
 	@echo "make test-oldest  tests with the oldest supported version of every dependency"
 	@echo "make test-wheel  the first pages of the documentation and some tests with the built wheel in a fresh environment"
 	@echo "make test-pythons  the same with every version of Python; PYTHONS=... names the interpreters"
 	@echo "make test-peers  tests with TorchRL, RLlib and pyRDDLGym, which need an environment of their own"
+	@echo "make nightly  all random problems, third-party environments, kills, fuzzing, odd circumstances (an hour)"
 	@echo "make lint    ruff, mypy, codespell and the list of banned phrases"
 	@echo "make format  rewrite the code in the project's format"
 	@echo "make fuzz    compare every solver with oracles on random problems, and load hostile files; MINUTES=10 SEED=1 set"
@@ -84,45 +82,57 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+# what Solvent itself needs
+$(BASE): pyproject.toml constraints.txt
+	@echo "Creating $(VENV) and installing what Solvent needs (half a minute, longer if it must be downloaded first)..."
+	@$(PYTHON) -m venv $(VENV)
+	$(call install)
+	@touch $(BASE)
+
+# what its development needs
+$(READY): $(BASE)
+	@echo "Installing what the tests need into $(VENV)..."
 	$(call install,dev)
-	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked
 $(EXTRAS): $(READY)
-	$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
+	@echo "Installing the packages of the extras into $(VENV) (some minutes if they must be downloaded first)..."
+	@$(RUN) $(PIP_INSTALL) --no-deps $(shell grep -o '^torch==[^ ]*' constraints.txt)
 	$(call install,dev bench rl envs ray)
 	@touch $(EXTRAS)
 
 $(DOCS): $(READY)
+	@echo "Installing what the documentation needs into $(VENV)..."
 	$(call install,dev docs)
 	@touch $(DOCS)
 
-demo: $(READY)
+demo: $(BASE)
 	$(VENV)/bin/solvent demo
 
 test: $(READY)
-	$(RUN) $(PYTEST)
+	$(RUN) $(PYTEST) $(TESTS)
 
-# results must be the same with code for a generic processor
+# what only the check of a commit runs: slow tests, and tests of extras; tests with Ray share one cluster, in one process
+test-slow: $(EXTRAS) browser
+	$(RUN) $(PYTEST) -m "(slow or extras) and not nightly" --ignore tests/cluster
+
+test-ray: $(EXTRAS)
+	$(RUN) $(PYTEST) -n 0 -m "not nightly" tests/cluster
+
+# answers must be the same with code for a generic processor
 test-generic: $(READY)
-	-NUMBA_CPU_NAME=generic $(RUN) -m solvent warmup
-	NUMBA_CPU_NAME=generic $(RUN) $(PYTEST) $(GENERIC_TESTS)
+	$(RUN) .ci/processors.py
 
 # kernels with array bounds checked, and as plain Python
 test-kernels: $(READY)
-	-NUMBA_BOUNDSCHECK=1 $(RUN) -m solvent warmup
 	NUMBA_BOUNDSCHECK=1 $(RUN) $(PYTEST) $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(RUN) $(PYTEST) tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous or accounts)"
 
-# tests with the oldest supported versions, whose kernels have a cache of their own; newer transitive dependencies may
-# warn that these versions are deprecated
+# tests with the oldest supported versions; newer transitive dependencies may warn that these versions are deprecated
 test-oldest: $(OLDEST)/.ready
-	NUMBA_CACHE_DIR="$(CURDIR)/$(OLDEST)/kernels" $(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS) \
-		$(addprefix --ignore ,$(NEWER_TESTS))
+	$(OLDEST)/bin/python $(PYTEST) -W ignore::DeprecationWarning $(OLDEST_TESTS) $(addprefix --ignore ,$(NEWER_TESTS))
 
 $(OLDEST)/.ready: pyproject.toml oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
@@ -131,7 +141,7 @@ $(OLDEST)/.ready: pyproject.toml oldest.txt
 
 # the built wheel in a fresh environment, without src: the first pages of the documentation, and some tests
 test-wheel: $(READY)
-	$(RUN) .ci/wheel.py
+	$(RUN) .ci/wheel.py --workers $(WORKERS)
 
 # the same with every version of Python, as far as they are found: PYTHONS="python3.13 /opt/python3.14/bin/python3"
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
@@ -148,7 +158,7 @@ test-pythons: $(READY)
 
 # the first command fails if a package is missing, for which tests would be skipped
 test-peers: $(PEERS)/.ready
-	$(PEERS)/bin/python -c "import torchrl, ray.rllib, pyRDDLGym, rddlrepository"
+	$(PEERS)/bin/python -c "import torchrl, ray.rllib, pyRDDLGym, rddlrepository, pyarrow"
 	$(PEERS)/bin/python $(PYTEST) -m "slow or not slow" $(PEER_TESTS)
 
 $(PEERS)/.ready: pyproject.toml peers.txt
@@ -169,14 +179,9 @@ lock: $(READY)
 browser:
 	bash .ci/browser.sh
 
-test-all:
-	$(MAKE) test
-	$(MAKE) test-slow
-
-# marks are explained in pyproject.toml; tests with Ray share one cluster, in one process
-test-slow: $(EXTRAS) browser
-	$(RUN) $(PYTEST) -m "slow or drawn or extras" --ignore tests/cluster
-	$(RUN) -m pytest -q -m "slow or not slow" tests/cluster
+# everything that takes too long for every commit; it ends with one line that says what was done
+nightly: $(EXTRAS) browser
+	$(RUN) .ci/nightly.py
 
 lint: $(READY)
 	$(RUN) -m ruff check .

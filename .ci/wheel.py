@@ -2,12 +2,14 @@
 
 Builds the wheel, checks its contents, and installs it into a fresh environment, without the folder `src`. There the
 first pages of the documentation run as printed, in an empty folder: every block of Python, whose output must be the
-lines that begin with `# >`, and every command line. Then some tests run against the installed package.
+lines that begin with `# >`, and every command line, with the wheel in place of `.` in `pip install .`. The first block
+of the README is left to `check.py`. Then some tests run against the installed package.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -18,6 +20,10 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from command_lines import commands, first_commands
 
 ROOT = Path(__file__).parents[1]
 #: The pages that a newcomer reads first.
@@ -36,18 +42,8 @@ NEEDED = (
     "solvent/py.typed", "solvent/examples/delivery-van.yaml", "solvent/formats/model.schema.json",
     "solvent/policy/export_template.c",
 )  # fmt: skip
-#: Lines of the pages that do not run here: the wheel replaces the package index.
-SKIPPED = (
-    "pip install",
-    "py -m ",
-    "python3 -m venv",
-    "python -m venv",
-    "source ",
-    ".venv",
-    "conda",
-    "git ",
-    "make ",
-)
+#: Lines of the pages that do not run here: the environment of this test replaces that of the user.
+SKIPPED = ("python3 -m venv ", "py -m venv ", "source .venv", ".venv\\")
 
 RUNNER = """
 import contextlib, io, json, sys
@@ -97,41 +93,29 @@ def environment(programs: Path, home: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(home), "MPLBACKEND": "agg", "COLUMNS": "100", "PYTHONUTF8": "1"}
 
 
-def commands(page: str) -> list[tuple[str, int]]:
-    r"""Return the command lines of a page that can be run, each with the exit code that the page states.
+def check_commands(name: str, page: str, wheel: Path, programs: Path, variables: dict[str, str], folder: Path) -> int:
+    """Run the command lines of a page in a folder, and return how many there are."""
+    elsewhere = first_commands((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = [(line, code) for line, code in commands(page) if line not in elsewhere and not line.startswith(SKIPPED)]
+    for line, code in found:
+        program, *arguments = shlex.split(line)
+        if program == "pip" and arguments[0] == "install":
+            arguments = [re.sub(r"^\.(?=\[|$)", lambda _: str(wheel), each) for each in arguments]
+        path = shutil.which(program, path=str(programs))
+        if path is None:
+            raise SystemExit(f"{name}: expected a program of the environment, found {line!r}")
+        done = subprocess.run([path, *arguments], cwd=folder, env=variables, capture_output=True, check=False)
+        if done.returncode != code:
+            raise SystemExit(f"{name}: {line}\nexpected code {code}, found {done.returncode}\n{done.stderr.decode()}")
+    return len(found)
 
-    Examples
-    --------
-    >>> commands('```sh\npip install solvent\nsolvent demo  # a comment\nsolvent verify a b  # ends with 1\n```\n')
-    [('solvent demo', 0), ('solvent verify a b', 1)]
-    """
-    found = []
-    for block in re.findall(r"^ *```(?:sh|shell|console)\n(.*?)^ *```$", page, re.M | re.S):
-        for line in filter(None, map(str.strip, block.splitlines())):
-            command, _, remark = line.partition("  #")
-            if not command.startswith(SKIPPED):
-                code = re.search(r"ends with (\d+)", remark)
-                found.append((command.strip(), int(code[1]) if code else 0))
-    return found
 
-
-def check_page(name: str, programs: Path, variables: dict[str, str]) -> int:
+def check_page(name: str, wheel: Path, programs: Path, variables: dict[str, str]) -> int:
     """Run the code and the commands of a page in an empty folder, and return how many blocks and commands ran."""
-    import json
-
     page = (ROOT / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
     with tempfile.TemporaryDirectory() as folder:
-        for command, code in commands(page):
-            program, *arguments = shlex.split(command)
-            path = shutil.which(program, path=str(programs))
-            if path is None:
-                raise SystemExit(f"{name}: expected a program of the environment, found {command!r}")
-            done = subprocess.run([path, *arguments], cwd=folder, env=variables, capture_output=True, check=False)
-            if done.returncode != code:
-                raise SystemExit(
-                    f"{name}: {command}\nexpected code {code}, found {done.returncode}\n{done.stderr.decode()}"
-                )
+        count = check_commands(name, page, wheel, programs, variables, Path(folder))
         given = json.dumps([[f"{name}, block {number}", block] for number, block in enumerate(blocks, 1)])
         run = [str(programs / "python"), "-c", RUNNER]
         done = subprocess.run(run, cwd=folder, env=variables, input=given.encode(), capture_output=True, check=False)
@@ -142,10 +126,10 @@ def check_page(name: str, programs: Path, variables: dict[str, str]) -> int:
         found = [line.rstrip() for line in printed.splitlines()]
         if expected and found != expected:
             raise SystemExit(f"{name}: expected\n" + "\n".join(expected) + "\nfound\n" + "\n".join(found))
-    return len(blocks) + len(commands(page))
+    return len(blocks) + count
 
 
-def check_tests(programs: Path, variables: dict[str, str], folder: Path) -> None:
+def check_tests(programs: Path, variables: dict[str, str], folder: Path, workers: str) -> None:
     """Run some tests, copied to a folder without the package, against the installed package."""
     wanted = ("tests", "fuzz", "examples", "pyproject.toml", "README.md", "constraints.txt", "oldest.txt", "docs")
     for name in wanted:
@@ -154,7 +138,18 @@ def check_tests(programs: Path, variables: dict[str, str], folder: Path) -> None
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
-    run = [str(programs / "python"), "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider"]
+    run = [
+        str(programs / "python"),
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        workers,
+        "--dist",
+        "worksteal",
+        "-p",
+        "no:cacheprovider",
+    ]
     # newer dependencies may warn that something is deprecated, which must not fail the test of a release
     subprocess.run([*run, "-W", "ignore::DeprecationWarning", *TESTS], cwd=folder, env=variables, check=True)
 
@@ -165,6 +160,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter to test with; default: this one")
     parser.add_argument("--wheel", type=Path, help="wheel to test; default: build it")
     parser.add_argument("--no-tests", action="store_true", help="run the pages only")
+    parser.add_argument("--workers", default="auto", help="processes that run the tests; default: one a processor")
     options = parser.parse_args(given)
     with tempfile.TemporaryDirectory(prefix="solvent-wheel-") as name:
         folder = Path(name)
@@ -182,7 +178,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if not Path(file).is_relative_to(folder):
             raise SystemExit(f"expected the package of the wheel, found {file}")
         for page in PAGES:
-            ran = check_page(page, programs, variables)
+            ran = check_page(page, wheel, programs, variables)
             print(
                 f"Python {versions.split()[0]}, solvent {versions.split()[1]}: {page}: {ran} blocks and commands run",
                 flush=True,
@@ -190,7 +186,7 @@ def main(given: Sequence[str] | None = None) -> None:
         if not options.no_tests:
             install(options.python, folder / "environment", TOOLS)
             (folder / "copy").mkdir()
-            check_tests(programs, variables, folder / "copy")
+            check_tests(programs, variables, folder / "copy", options.workers)
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ def _check_answers(problem: Problem, seed: int, ledger: Ledger, only: Run | None
     case = Case(problem, model, budget, limits, _best(problem, model, budget))
     if case.best is None:
         ledger.skip("no oracle takes the problem")
-    for run in _runs(case, rng) if only is None else [only]:
+    for run in runs(case, rng) if only is None else [only]:
         _CHECKS[run.function](case, run, ledger)
 
 
@@ -186,7 +186,7 @@ def _best(problem: Problem, model: Any, budget: dict[str, Any]) -> Optimum | Non
     return optimum(model, budget, 4000 if "midsize" in problem.tags else NODE_CAP, problem.given.get("spent"))
 
 
-def _runs(case: Case, rng: Random) -> Iterator[Run]:
+def runs(case: Case, rng: Random) -> Iterator[Run]:
     """Yield every call that applies to a problem."""
     if "timed" in case.problem.tags:
         for _ in range(4):

@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this machine, for all tests of the folder `cluster`.
 
-They are marked as slow, and `make test-all` runs them in one process, so that the cluster is started once.
+They are marked as slow, and `make test-ray` runs them in one process, so that the cluster is started once.
 """
 
 from __future__ import annotations

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, configuration, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,15 +25,48 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+#: File to which the outcome of each test is added, for `.ci/stages.py`.
+_outcomes: Path | None = None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that `make nightly` uses."""
+    parser.addoption("--everything", action="store_true", help="draw all random problems instead of a share of them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many random problems are drawn: all of them if slow tests are selected too."""
+    """Choose how many random problems are drawn, and where Hypothesis and the outcomes of tests are stored."""
+    global _outcomes
     gc.disable()  # collecting tests makes many objects, all of which stay
-    effort.everything = config.option.markexpr != "not slow"
+    effort.everything = config.option.everything
+    # beside the packages, as the checkout may be read-only
+    stored = Path(sys.prefix) if os.access(sys.prefix, os.W_OK) else Path(tempfile.gettempdir())
+    configuration.set_hypothesis_home_dir(stored / ".hypothesis")
     settings.register_profile("default", deadline=None, suppress_health_check=_QUIET, max_examples=effort.some(100))
     settings.register_profile("hunt", parent=settings.get_profile("default"), max_examples=5000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+    if "SOLVENT_OUTCOMES" in os.environ and not hasattr(config, "workerinput"):  # not in a worker of pytest-xdist
+        _outcomes = Path(os.environ["SOLVENT_OUTCOMES"]) / f"{os.getpid()}.jsonl"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Record that a test has run, or the reason why it was skipped."""
+    if report.when == "call" or report.skipped:
+        _record(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Record why a file of tests was skipped."""
+    if report.skipped:
+        _record(report)
+
+
+def _record(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if _outcomes is None:
+        return
+    reason = report.longrepr[2].removeprefix("Skipped: ") if report.skipped else None
+    with _outcomes.open("a", encoding="utf-8") as file:
+        file.write(json.dumps([report.nodeid, reason]) + "\n")
 
 
 def pytest_collection_finish() -> None:
@@ -43,14 +78,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that do more if slow tests are selected, and tests that need packages of extras."""
+    """Mark tests that need packages of extras."""
     for item in items:
         function = getattr(item, "function", None)
-        if function is None:  # an example of a docstring
-            continue
-        if effort.draws_a_share(function):
-            item.add_marker(pytest.mark.drawn)
-        if effort.skips_without_a_package(function):
+        if function is not None and effort.skips_without_a_package(function):
             item.add_marker(pytest.mark.extras)
 
 

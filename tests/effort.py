@@ -1,7 +1,7 @@
-"""How many random problems the tests draw: a share of them by default, and all of them if slow tests run too.
+"""How many random problems the tests draw: a share of them by default, and all of them with `--everything`.
 
-`conftest.py` gives the mark `drawn` to tests that draw a share, and `extras` to tests that call `importorskip`,
-so that `make test-slow` runs them although they are not slow.
+`make nightly` draws all. `conftest.py` gives the mark `extras` to tests that call `importorskip`, so that
+`make test-slow` runs them although they are not slow.
 """
 
 from __future__ import annotations
@@ -19,14 +19,9 @@ SHARE, LEAST = 8, 4
 everything = False
 
 
-def few(count: int) -> int:
-    """Return the number of problems that are drawn by default out of `count`."""
-    return min(count, max(count // SHARE, LEAST))
-
-
 def some(count: int) -> int:
     """Return the number of problems to draw in this run out of `count`."""
-    return count if everything else few(count)
+    return count if everything else min(count, max(count // SHARE, LEAST))
 
 
 def draws(count: int, **options: Any) -> settings:
@@ -34,12 +29,18 @@ def draws(count: int, **options: Any) -> settings:
     return settings(max_examples=some(count), **options)
 
 
-def seeds(count: int) -> list[Any]:
-    """Return seeds for `pytest.mark.parametrize`, of which all but a share are marked slow."""
-    return first(few(count), range(count))
+def seeds(count: int) -> range:
+    """Return the seeds of this run out of `count`, for `pytest.mark.parametrize`."""
+    return range(some(count))
 
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:
+    """Return values for `pytest.mark.parametrize`: all of them with `--everything`, else the first ones."""
+    found = list(values)
+    return found if everything else found[:count]
+
+
+def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
     """Return values for `pytest.mark.parametrize`, of which all but the first are marked slow.
 
     Parameters
@@ -54,16 +55,6 @@ def first(count: int, values: Iterable[Any]) -> list[Any]:
     return [*found[:count], *(pytest.param(*value, marks=pytest.mark.slow) for value in rest)]
 
 
-def draws_a_share(function: Callable[..., object]) -> bool:
-    """Return whether a test uses Hypothesis, calls `some`, or reads `everything`."""
-    return getattr(function, "is_hypothesis_test", False) or not _names(function).isdisjoint({"some", "everything"})
-
-
 def skips_without_a_package(function: Callable[..., object]) -> bool:
     """Return whether a test calls `pytest.importorskip`."""
-    return "importorskip" in _names(function)
-
-
-def _names(function: Callable[..., object]) -> set[str]:
-    """Return the global names and the attributes that the code of a function uses."""
-    return set(inspect.unwrap(function).__code__.co_names)
+    return "importorskip" in inspect.unwrap(function).__code__.co_names

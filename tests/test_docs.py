@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import solvent
-from effort import first
+from effort import slow_after
 from solvent.formats.files import parse_model
 from solvent.solvers import registry
 from solvent.solvers.transforms.approximation import APPROXIMATIONS
@@ -41,7 +41,7 @@ TRAINING = "docs/training.md"
 
 @pytest.mark.parametrize(
     "name",
-    first(
+    slow_after(
         len(PAGES) - len(LONG) - 1,
         sorted(
             (name for page in PAGES if (name := page.relative_to(ROOT).as_posix()) != TRAINING), key=LONG.__contains__

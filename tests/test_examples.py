@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import solvent
-from effort import first
+from effort import slow_after
 from solvent.model.budget import resolve
 
 EXAMPLES = Path(solvent.examples.__file__).parent
@@ -279,7 +279,7 @@ def known(name):
 
 
 @pytest.mark.parametrize(
-    ("example_name", "resource", "by", "value"), [each for name in NAMES for each in first(3, known(name))]
+    ("example_name", "resource", "by", "value"), [each for name in NAMES for each in slow_after(3, known(name))]
 )
 def test_its_optimum_is_known(example_name, resource, by, value):
     model = example(example_name)

@@ -125,7 +125,7 @@ def test_the_second_process_does_every_task() -> None:
     assert (helper.returncode, out.split()) == (0, [])  # and all was in the cache
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("executable", [sys.executable, "/bin/false"])
 def test_an_empty_cache_is_filled(executable: str, tmp_path: Path) -> None:
     code = f"import sys; sys.executable = {executable!r}; from solvent.warmup import warmup; print(warmup().compiled)"

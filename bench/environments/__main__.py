@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="NAME", help="only these environments; rewrites nothing"
     )
-    parser.add_argument("--records", type=Path, help="file of records; default: out/bench/environments.jsonl")
+    parser.add_argument("--records", type=Path, help="file of records of your own; rewrites nothing")
     parser.add_argument("--again", action="store_true", help="forget the records, and play everything")
     given = parser.parse_args(arguments)
     if unknown := set(given.only) - {case.name for case in CASES}:
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(page.row(known[key]), flush=True)
     for case in missing:
         print(f"{case.name}: not played, as the package {case.package} is not installed")
-    if not given.quick and not given.only:
+    if not given.quick and not given.only and given.records is None:
         page.write(records, missing, steps)
     over, failures = page.broken(records), page.failed(records)
     for line in over:

@@ -72,12 +72,12 @@ def warmup(progress: ProgressLike = False) -> Warmup:
     True
     """
     began, before = time.perf_counter(), len(compiled_kernels())
-    tasks = _tasks() if KERNELS else []  # there are no kernels with NUMBA_DISABLE_JIT
+    todo = tasks() if KERNELS else []  # there are no kernels with NUMBA_DISABLE_JIT
     helper: subprocess.Popen[str] | None = None
     try:
         with open_progress(progress, "compiling kernels") as sink:
-            for done, task in enumerate(tasks):
-                sink.report("compiling kernels", done, len(tasks), {}, "task")
+            for done, task in enumerate(todo):
+                sink.report("compiling kernels", done, len(todo), {}, "task")
                 task()
                 if helper is None and len(compiled_kernels()) > before:
                     helper = _helper()
@@ -109,7 +109,7 @@ def _helper() -> subprocess.Popen[str] | None:
 
 def _help() -> None:
     """Do all tasks in reverse order, and print the names of the kernels that were compiled."""
-    for task in reversed(_tasks()):
+    for task in reversed(tasks()):
         task()
     print(*{_name(kernel) for kernel in compiled_kernels()}, sep="\n")
 
@@ -119,7 +119,7 @@ def _name(kernel: Any) -> str:
     return f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}"
 
 
-def _tasks() -> list[Callable[[], object]]:
+def tasks() -> list[Callable[[], object]]:
     """Return calls that together use every kernel."""
     grid, certain, knapsack = instances.fuel_grid(3), _certain(), instances.paper(12, seed=1, budget=2)
     near, far = _trips(1), _trips(10**9 + 7)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,15 @@ def mask(text: str) -> str:
     return text
 
 
-def run(line: str) -> Run:
-    """Run a command line such as "solvent info van.yaml"."""
-    program, *arguments = shlex.split(line)
+def run(line: str | Sequence[str | Path]) -> Run:
+    """Run a command line such as "solvent info van.yaml", or its parts, which may be paths with spaces."""
+    parts = shlex.split(line) if isinstance(line, str) else [str(part) for part in line]
+    program, *arguments = parts
     assert program == "solvent"
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(arguments)
-    return Run(line, code, out.getvalue(), err.getvalue())
+    return Run(line if isinstance(line, str) else shlex.join(parts), code, out.getvalue(), err.getvalue())
 
 
 def check_golden(name: str, transcript: str) -> None:

@@ -253,7 +253,7 @@ def test_loading_never_runs_code(tmp_path: Path, name: str) -> None:
     with pytest.raises(solvent.ModelError, match=r"loading never runs code; .* run: solvent convert .*model.yaml$"):
         solvent.load_model(tmp_path / name)
     for command in ("info", "solve", "frontier"):
-        done = run(f"solvent {command} '{tmp_path / name}'")
+        done = run(["solvent", command, tmp_path / name])
         assert done.code == 2
         assert "loading never runs code" in " ".join(done.err.split())
     assert not trace.exists()

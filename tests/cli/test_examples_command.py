@@ -97,5 +97,5 @@ def test_a_name_that_is_no_example(name: str, hint: str, empty: Path) -> None:
 
 def test_an_example_is_not_overwritten(empty: Path) -> None:
     before = examples.path("drone").read_bytes()
-    assert run(f"solvent convert drone {examples.path('drone')}").code == 2
+    assert run(["solvent", "convert", "drone", examples.path("drone")]).code == 2
     assert examples.path("drone").read_bytes() == before

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shell import ROOT, run
 
-from effort import first
+from effort import slow_after
 from solvent.cli import demo
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("command", first(len(ARGUMENTS) - 4, ARGUMENTS))
+@pytest.mark.parametrize("command", slow_after(len(ARGUMENTS) - 4, ARGUMENTS))
 def test_the_fields_of_json_are_those_on_the_page(command: str, van: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_EPISODES", 2000)
     record = run(f"solvent {command} {ARGUMENTS[command]} --json").json

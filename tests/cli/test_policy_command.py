@@ -11,14 +11,14 @@ import pytest
 from shell import run
 
 import solvent
-from effort import first
+from effort import slow_after
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The policy of the robot, solved once."""
     file = tmp_path_factory.mktemp("plan") / "robot.policy"
-    assert run(f"solvent solve {solvent.examples.path('robot')} --out {file}").code == 0
+    assert run(["solvent", "solve", solvent.examples.path("robot"), "--out", file]).code == 0
     return file
 
 
@@ -162,7 +162,7 @@ PLOTS += sorted(
 )
 
 
-@pytest.mark.parametrize(("command", "kind"), first(5, PLOTS))
+@pytest.mark.parametrize(("command", "kind"), slow_after(5, PLOTS))
 def test_plots_of_a_policy(robot: Path, command: str, kind: str) -> None:
     done = run(f"solvent {command} --plot {kind}drawn.png --json")
     assert done.code == 0, done.err

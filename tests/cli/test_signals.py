@@ -18,14 +18,14 @@ import pytest
 from shell import ROOT
 
 import solvent
-from effort import first, some
+from effort import everything, slow_after, some
 from solvent.model import instances
 
 #: Seconds from a signal to the end of the process, usually and at most; other processes may slow it down.
 SOON = 5.0
 LATE = 30.0
 #: Number of moments at which each command is interrupted in the slow tests; MOMENTS=20 tries more.
-MOMENTS = int(os.environ.get("MOMENTS", "2"))
+MOMENTS = int(os.environ.get("MOMENTS", "2" if everything else "1"))
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -159,7 +159,7 @@ def try_out(line: str, folder: Path, number: signal.Signals, moment: float) -> f
 
 @pytest.mark.parametrize(
     ("name", "number", "moment"),
-    first(
+    slow_after(
         1, [("gap by rounds", signal.SIGTERM, 2.0), ("frontier", signal.SIGINT, 1.5), ("compare", signal.SIGINT, 2.0)]
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import effort
 import solvent
 from losses import at_waits, doomed_workers, kill, slow_workers
 from solvent.errors import SolventError
@@ -47,7 +48,7 @@ def test_a_solution(engine, monkeypatch):
     check(rolls(), engine, memory_limit="1GB")
 
 
-@pytest.mark.parametrize("every", [0.0, 100.0])
+@pytest.mark.parametrize("every", effort.first(1, [0.0, 100.0]))
 def test_workers_are_killed_in_both_passes(engine, monkeypatch, every):
     monkeypatch.setattr(actors, "_KEEP_EVERY", every)
     slow_workers(monkeypatch, 0.02)
@@ -73,6 +74,7 @@ def test_a_node_is_lost(cluster, engine, monkeypatch):
     assert removed == [3]
 
 
+@pytest.mark.nightly
 def test_workers_that_are_lost_again_and_again_are_an_error(engine, monkeypatch):
     doomed_workers(monkeypatch)
     monkeypatch.setattr(actors, "_MOST_LOSSES", 1)

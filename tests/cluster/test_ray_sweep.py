@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import effort
 import solvent
 from interrupting import crash_after
 from losses import at_waits, doomed_workers, kill, slow_workers
@@ -67,7 +68,7 @@ def test_rounds_share_their_actors(engine, monkeypatch):
     assert_same_solution(found, expected)
 
 
-@pytest.mark.parametrize("every", [0.0, 100.0])
+@pytest.mark.parametrize("every", effort.first(1, [0.0, 100.0]))
 def test_a_worker_is_killed(engine, monkeypatch, every):
     """With values that were saved at every step, and without any."""
     monkeypatch.setattr(actors, "_KEEP_EVERY", every)
@@ -138,6 +139,7 @@ def test_a_time_limit_ends_the_actors(engine, monkeypatch):
         sweep_on_ray(layout_of(line(4, 3), None), engine, ResourceMonitor(1))
 
 
+@pytest.mark.nightly
 def test_a_node_is_lost(cluster, engine, monkeypatch):
     other = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()

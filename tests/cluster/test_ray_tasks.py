@@ -133,6 +133,7 @@ def test_a_task_that_kills_every_worker_ends_with_an_error(engine: RayEngine) ->
         list(engine.map(lambda _: os.kill(os.getpid(), signal.SIGKILL), range(1)))
 
 
+@pytest.mark.nightly
 def test_a_lost_node_changes_nothing(cluster: Any, engine: RayEngine) -> None:
     node = cluster.add_node(num_cpus=1)
     while engine.workers < 3:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from effort import some
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["exact", "layers", "gap", "curve", "surface"])
 def test_killed_processes_go_on(kind: str) -> None:
-    count = 12
+    count = some(12)
     command = [sys.executable, "-m", "bench.kills", "--small", "--kind", kind, "--count", str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import solvent
-from effort import first
+from effort import slow_after
 from solvent.core import limits, memory
 from solvent.core.limits import LimitReached, ResourceMonitor
 from solvent.core.memory import container_memory, free_memory
@@ -126,7 +126,7 @@ except solvent.LimitError as error:
 """
 
 
-@pytest.mark.parametrize("size", first(1, [300, 700, 200, 400, 450, 500, 550]))
+@pytest.mark.parametrize("size", slow_after(1, [300, 700, 200, 400, 450, 500, 550]))
 def test_too_little_address_space_is_an_error(size):
     """LLVM would end the process, or hang."""
     code, out, err = run(SOLVE, size * MB)

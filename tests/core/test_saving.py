@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from saver import KINDS, savers
 
+import effort
 from solvent import ModelError
 from solvent.core import files
 from solvent.core.files import read_plain, write_atomically
@@ -87,8 +88,8 @@ for line in sys.stdin:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_killed_at_a_hundred_random_times(kind: str, tmp_path: Path) -> None:
-    kill_often(kind, 100, tmp_path, 0.6 if kind == "figure" else 0.03)
+def test_killed_at_many_random_times(kind: str, tmp_path: Path) -> None:
+    kill_often(kind, effort.some(100), tmp_path, 0.6 if kind == "figure" else 0.03)
 
 
 def test_killed_at_a_few_random_times(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from effort import first
+from effort import slow_after
 from solvent.errors import ModelError
 from solvent.experiments.approximation import Approximation
 from solvent.experiments.claims import TOY, claims, table
@@ -23,7 +23,7 @@ from solvent.experiments.scale import Scale
 from solvent.experiments.trials import METHODS, Measured, Results, Trial, measure, seed_of
 from solvent.experiments.value import Value
 
-each_figure = pytest.mark.parametrize("name", first(3, FIGURES))
+each_figure = pytest.mark.parametrize("name", slow_after(3, FIGURES))
 
 
 @cache

@@ -49,7 +49,7 @@ def test_short_run(kind: str) -> None:
     assert compared > ((5 if kind == "timed" else 50) if effort.everything else 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_longer_run(kind: str) -> None:
     for seed in range(1000, 1000 + 4 * SHORT[kind]):

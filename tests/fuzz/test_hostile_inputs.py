@@ -43,7 +43,7 @@ def test_short_run(target: str) -> None:
     assert outcomes["refused"] > outcomes["loaded"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("target", TARGETS)
 def test_longer_run(target: str) -> None:
     _, found = failures(target, range(10**6, 10**6 + 10 * SHORT[target]))

@@ -146,7 +146,7 @@ def test_answers_correspond_for_every_method_and_transformation():
     assert not uncovered(tally, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "kind", [*QUICK, "accounts", "costs", "resources", "discounted", "continuous", "part_continuous"]
 )
@@ -158,7 +158,7 @@ def test_answers_correspond_widely(kind):
     assert len({name for name, _ in tally.compared}) > 12
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(4))
 def test_every_method_meets_every_transformation(part):
     """Each part compares every pair once, so that together they compare it four times."""

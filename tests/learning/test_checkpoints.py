@@ -13,7 +13,7 @@ from walker import Walker
 
 import solvent
 from checkpoint_folders import read_folder, write_folder
-from effort import first
+from effort import slow_after
 from solvent import CMDP, ModelError, instances
 from solvent.errors import CheckpointWarning
 
@@ -71,7 +71,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("stop", first(1, [37, 1, 250]))
+@pytest.mark.parametrize("stop", slow_after(1, [37, 1, 250]))
 def test_resumed_runs_are_the_same(name: str, stop: int, tmp_path: Path) -> None:
     run, file = RUNS[name], tmp_path / "run.ckpt"
     whole = run(max_episodes=400)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from walker import Walker
 
 import solvent
-from effort import draws, first
+from effort import draws, slow_after
 from solvent import CMDP, Status, instances
 
 
@@ -311,7 +311,7 @@ def possible(model: CMDP) -> dict[tuple[int, int], list[Any]]:
 
 @pytest.mark.parametrize(
     ("form", "exact"),
-    first(
+    slow_after(
         3,
         [
             ("model", True), ("dict", False), ("function", True),

@@ -118,7 +118,7 @@ def test_kernels_compiled_for_a_generic_cpu_do_the_same(tmp_path: Path, monkeypa
     assert run(str(tmp_path / "sweeps"), cache=tmp_path, **baseline()) == digests_of_kernels(sweeps)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runs_are_the_same_with_every_set_of_cpu_features(tmp_path: Path) -> None:
     variables = baseline()
     native, generic = run(cache=tmp_path), run(cache=tmp_path / "generic", NUMBA_CPU_NAME="generic")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import catalog
 import oracle
 import strategies
-from effort import draws, first
+from effort import draws, slow_after
 from solvent.core.limits import ResourceMonitor
 from solvent.model import instances
 from solvent.model.budget import Budget, resolve
@@ -241,7 +241,7 @@ def long_paths(n: int, m: int, n_resources: int, seed: int) -> CMDP:
     return b.build()
 
 
-@pytest.mark.parametrize(("n", "m", "n_resources", "limit"), first(1, [(100, 900, 3, 12), (300, 4000, 5, 12)]))
+@pytest.mark.parametrize(("n", "m", "n_resources", "limit"), slow_after(1, [(100, 900, 3, 12), (300, 4000, 5, 12)]))
 def test_long_paths_have_a_full_diagnosis(n, m, n_resources, limit):
     """Labels find out what is enough; layers of nodes would take too long."""
     model = long_paths(n, m, n_resources, seed=1)

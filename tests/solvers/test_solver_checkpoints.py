@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import solvent
-from effort import first
+from effort import slow_after
 from fuzz.generate import generate
 from interrupting import crash_after, every_crash, small_pieces
 from solvent.core.checkpoint import Checkpoint
@@ -73,7 +73,7 @@ def problem(seed: int, kind: str) -> tuple[Any, Any, dict[str, Any]]:
 @pytest.mark.parametrize("method", registry.names())
 @pytest.mark.parametrize(
     ("kind", "count"),
-    first(5, [*((kind, 1) for kind in KINDS), *((kind, 8) for kind in KINDS)]),
+    slow_after(5, [*((kind, 1) for kind in KINDS), *((kind, 8) for kind in KINDS)]),
 )
 def test_every_method_goes_on_from_every_save(tmp_path: Path, kind: str, count: int, method: str) -> None:
     solved = 0

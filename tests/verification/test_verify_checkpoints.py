@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import solvent
-from effort import first
+from effort import slow_after
 from fuzz.generate import generate
 from interrupting import every_crash, small_pieces
 from solvent.errors import SolventError
@@ -45,7 +45,7 @@ def policies(model: solvent.CMDP, budget: Any, given: Any, rng: np.random.Genera
 
 
 #: Kinds of random problems; those that others contain are drawn with slow tests only.
-KINDS = first(2, ["accounts", "continuous", "general", "one_sided", "steps", "resources"])
+KINDS = slow_after(2, ["accounts", "continuous", "general", "one_sided", "steps", "resources"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
