@@ -38,7 +38,7 @@ def test_every_dependency_is_pinned_with_hashes() -> None:
 def test_the_extras_of_users_are_documented() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for extra in set(PROJECT["optional-dependencies"]) - {"bench", "docs", "dev"}:
-        assert f"`solvent[{extra}]`" in text, extra
+        assert f"`.[{extra}]`" in text, extra
 
 
 def test_the_oldest_versions_are_the_lower_bounds() -> None:

@@ -1,10 +1,11 @@
-"""Files that people meet before the code: versions, links, templates and workflows agree with the package."""
+"""Files that people meet before the code: versions, links, the package page, templates and workflows agree."""
 
 from __future__ import annotations
 
 import re
 import runpy
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,17 @@ import solvent
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-URLS: dict[str, str] = PROJECT["urls"]
-REPOSITORY, SITE = URLS["Repository"], URLS["Documentation"]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-#: Text files that may name the repository or the site.
-TEXTS = [
-    *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").rglob("*.*"), ROOT / "CITATION.cff",
-    ROOT / "mkdocs.yml", ROOT / "pyproject.toml",
-]  # fmt: skip
+#: Pages that are read in the folder itself.
+PAGES = sorted(ROOT.glob("*.md"))
+#: Addresses of this project. None exists yet, so no file may name one.
+ADDRESS = re.compile(
+    r"github(?:usercontent)?\.com[/:][\w.-]+/solvent\b|[\w-]+\.github\.io/solvent\b|solvent[\w-]*\.(?:github|readthedocs)\.io"
+    r"|solvent-[r]l|img\.shields\.io|\w/(?:project|pypi|p)/solvent\b"
+)
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
 
 def read(name: str) -> str:
@@ -43,63 +46,101 @@ def test_citation_has_what_its_format_requires() -> None:
     citation = yaml.safe_load(read("CITATION.cff"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["license"] == PROJECT["license"]
-    assert (citation["repository-code"], citation["url"]) == (REPOSITORY, SITE)
 
 
-def target(address: str) -> Path | None:
-    """Return the file of this repository that an address of the repository or the site shows; None for others."""
-    raw = REPOSITORY.replace("github.com", "raw.githubusercontent.com") + "/main/"
-    for start in (f"{REPOSITORY}/blob/main/", f"{REPOSITORY}/tree/main/", raw):
-        if address.startswith(start):
-            return ROOT / address.removeprefix(start).partition("#")[0]
-    workflow = re.match(re.escape(REPOSITORY) + r"/actions/workflows/([\w.]+)", address)
-    if workflow:
-        return ROOT / ".github" / "workflows" / workflow[1]
-    if address.startswith(SITE):
-        page = address.removeprefix(SITE).partition("#")[0] or "index.html"
-        return ROOT / "docs" / Path(page).with_suffix(".md")
-    return None
+def texts() -> Iterator[Path]:
+    """Yield the text files of the project."""
+    folders = [ROOT / name for name in (".ci", ".github", "bench", "docs", "examples", "fuzz", "src", "tests")]
+    for path in [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]:
+        unversioned = {"__pycache__", "katex"} & set(path.parts) or path.name == ".git"
+        if path.is_file() and not unversioned and path.suffix not in (".png", ".npz", ".jsonl", ".zip", ".policy"):
+            yield path
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_addresses_of_the_project_lead_somewhere(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    owner = re.escape(REPOSITORY.rsplit("/", 2)[1])
-    for address in re.findall(rf"https://[\w.]*{owner}[\w./-]*|https://[\w.]+/{owner}[\w./#-]*", text):
-        assert address.startswith((REPOSITORY, SITE, "https://raw.githubusercontent.com/"))
-        file = target(address.rstrip("."))
-        assert file is None or file.exists(), address
+def test_no_file_names_an_address_of_the_project() -> None:
+    found = {}
+    for path in texts():
+        if match := ADDRESS.search(path.read_text(encoding="utf-8", errors="replace")):
+            found[path.relative_to(ROOT).as_posix()] = match[0]
+    assert found == {}
 
 
-def test_a_wrong_address_is_found() -> None:
-    assert not target(f"{REPOSITORY}/blob/main/NOTHING.md").exists()  # type: ignore[union-attr]
-    assert not target(f"{SITE}nothing.html").exists()  # type: ignore[union-attr]
-    assert target(f"{SITE}install.html#windows") == ROOT / "docs" / "install.md"
-    assert target("https://img.shields.io/pypi/v/solvent") is None
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://github.com/someone/{}/issues", "git@github.com:someone/{}.git", "https://someone.github.io/{}/",
+        "https://raw.githubusercontent.com/someone/{}/main/README.md", "https://{}.readthedocs.io/",
+        "https://index.example/project/{}/",
+    ],
+)  # fmt: skip
+def test_an_address_of_the_project_is_found(address: str) -> None:
+    assert ADDRESS.search(address.format(PROJECT["name"]))
 
 
-def test_links_of_the_readme_work_on_the_package_index() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert len(links) > 15
-    assert [link for link in links if not link.startswith("https://")] == []
+def anchors(page: str) -> set[str]:
+    """Return the anchors of the headings of a page, as repository hosts form them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_readme_starts_with_an_installation_and_one_more_command() -> None:
-    first = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)[0]
-    assert first == ("sh", "pip install solvent\nsolvent demo\n")
+def broken(page: Path, text: str) -> list[str]:
+    """Return the relative links and pictures of a page that lead nowhere."""
+    found = []
+    for link in LINK.findall(text):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    assert broken(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "[a](docs/install.md#windows) [b](docs/nothing.md) ![c](docs/no.png) [d](docs/install.md#os2) [e](#what)"
+    assert broken(ROOT / "README.md", text) == ["docs/nothing.md", "docs/no.png", "docs/install.md#os2", "#what"]
+    assert len(LINK.findall(README)) > 10
+
+
+def test_the_readme_starts_with_two_commands() -> None:
+    language, block = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)[0]
+    assert (language, [line.partition("  # ")[0] for line in block.splitlines()]) == ("sh", ["make demo", "make test"])
+
+
+def test_the_package_page_is_the_readme_without_relative_links() -> None:
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    core = ProjectMetadata(str(ROOT), PluginManager()).core
+    page = core.readme
+    assert core.readme_content_type == "text/markdown"
+    assert LINK.findall(page) == []
+    assert "<!--" not in page
+    assert "make demo" not in page
+    assert page.index("pip install solvent\nsolvent demo\n") < page.index("## Example")
+    kept = re.compile(r"^#+ [^\n]*$|^```python.*?^```$", re.M | re.S)
+    assert kept.findall(page) == kept.findall(README)
+    rest = README.partition("<!-- end -->\n")[2]
+    paragraphs = [each for each in re.split(r"\n{2,}", rest) if "](" not in each and ".[" not in each]
+    assert len(paragraphs) > 10
+    assert [each for each in paragraphs if each not in page] == []
+    assert page.count("`solvent[") == README.count("`.[") > 5
 
 
 def test_versions_of_python_agree() -> None:
     listed = [each.rsplit(" ", 1)[1] for each in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", each)]
     assert PROJECT["requires-python"] == f">={listed[0]}"
-    assert f"{listed[0]}\nto {listed[-1]}" in README
+    assert f"Python {listed[0]} to {listed[-1]}" in " ".join(README.split())
     jobs = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]
     assert jobs["wheel"]["strategy"]["matrix"]["python"] == listed
     assert re.search(r"^PYTHONS \?= (.*)$", read("Makefile"), re.M)[1].split() == [f"python{each}" for each in listed]  # type: ignore[index]
     assert all(each in read("docs/install.md") for each in listed)
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+@each_workflow
 def test_workflows_call_what_exists(path: Path) -> None:
     workflow: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.M))
@@ -120,12 +161,9 @@ def test_workflows_call_what_exists(path: Path) -> None:
 )
 def test_issue_templates_are_forms(path: Path) -> None:
     form = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if path.stem == "config":
-        assert [link["url"].startswith("https://") for link in form["contact_links"]] == [True, True]
-    else:
-        assert form["name"]
-        assert form["description"]
-        assert [each["type"] in ("markdown", "textarea", "input") for each in form["body"]].count(False) == 0
+    assert form["name"]
+    assert form["description"]
+    assert [each["type"] in ("markdown", "textarea", "input") for each in form["body"]].count(False) == 0
 
 
 def test_the_commands_of_a_page_are_found() -> None:

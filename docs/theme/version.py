@@ -10,8 +10,7 @@ _FILE = Path(__file__).parents[2] / "src" / "solvent" / "_version.py"
 
 
 def on_config(config: Any) -> Any:
-    """Set `extra.release`, which the header shows, and add the version to the footer."""
+    """Add the version to the footer."""
     release = runpy.run_path(str(_FILE))["__version__"]
-    config.extra["release"] = release
     config.copyright = f"Solvent {release}, MIT licensed."
     return config
