@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import runpy
 import tomllib
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import solvent
 
@@ -154,6 +156,54 @@ def test_workflows_call_what_exists(path: Path) -> None:
                 assert (ROOT / name).exists(), name
                 called += 1
     assert called
+
+
+@each_workflow
+def test_actions_are_pinned_to_commits(path: Path) -> None:
+    uses = re.findall(r"^ +(?:- )?uses: *(.*)$", path.read_text(encoding="utf-8"), re.M)
+    assert uses
+    assert [each for each in uses if not re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
+
+
+@each_workflow
+def test_every_job_ends(path: Path) -> None:
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    assert [name for name, job in jobs.items() if not 0 < job.get("timeout-minutes", 0) < 360] == []
+
+
+def test_what_is_published_was_built_and_tested() -> None:
+    workflow = yaml.safe_load(read(".github/workflows/release.yml"))
+    jobs = workflow["jobs"]
+    assert workflow["permissions"] == {}
+    assert {name: job["permissions"] for name, job in jobs.items()} == {
+        "build": {"contents": "read"}, "test": {}, "publish": {"id-token": "write"},
+    }  # fmt: skip
+    assert (jobs["test"]["needs"], jobs["publish"]["needs"]) == ("build", ["build", "test"])
+    runs = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    (installation,) = (run for run in runs["build"] if "install" in run)
+    assert installation.startswith("python -m pip install --require-hashes -r ")
+    (compare,) = (step for step in jobs["publish"]["steps"] if "run" in step)  # nothing is installed
+    assert not re.search(r"\b(?:pip|npm|make|python)\b", compare["run"])
+    assert compare["env"] == {
+        "BUILT": "${{ needs.build.outputs.sums }}", "TESTED": "${{ needs.test.outputs.sums }}",
+    }  # fmt: skip
+    assert 'test "$BUILT" = "$TESTED"' in compare["run"]
+    for job in ("test", "publish"):
+        assert any('sha256sum --check --strict <<< "$BUILT"' in run for run in runs[job])
+    assert jobs["publish"]["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+
+
+def test_what_builds_the_package_is_pinned() -> None:
+    names = runpy.run_path(str(ROOT / ".ci" / "requirements.py"))
+    found, left = {"hatchling"}, ["hatchling"]
+    while left:
+        for each in map(Requirement, importlib.metadata.requires(left.pop()) or []):
+            if each.name not in found and (each.marker is None or each.marker.evaluate({"extra": ""})):
+                found.add(each.name)
+                left.append(each.name)
+    assert set(names["BUILD"]) == found
+    assert [entry.partition("==")[0] for entry in names["pinned"](names["BUILD"])] == sorted(found)
+    assert all("--hash=sha256:" in entry for entry in names["pinned"](names["BUILD"]))
 
 
 @pytest.mark.parametrize(
