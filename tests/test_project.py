@@ -216,13 +216,6 @@ def test_issue_templates_are_forms(path: Path) -> None:
     assert [each["type"] in ("markdown", "textarea", "input") for each in form["body"]].count(False) == 0
 
 
-def test_the_commands_of_a_page_are_found() -> None:
-    commands = runpy.run_path(str(ROOT / ".ci" / "wheel.py"))["commands"]
-    page = "```sh\npip install solvent\nsolvent demo  # a comment\nsolvent verify a b  # ends with 1\n```\n"
-    assert commands(page) == [("solvent demo", 0), ("solvent verify a b", 1)]
-    assert commands(README) == [("solvent demo", 0)]
-
-
 def test_a_search_finds_sections_with_all_words() -> None:
     pages_found = runpy.run_path(str(ROOT / "docs" / "theme" / "search.py"))["pages_found"]
     sections = [

@@ -42,6 +42,22 @@ def test_the_check_begins_with_every_line_of_the_first_block_of_the_readme(scrip
     assert [stage.command for stage in module("check").stages(more, tmp_path)][:3] == ["make more", *lines]
 
 
+def test_every_command_of_the_first_pages_is_run(scripts: None) -> None:
+    lines, wheel = module("command_lines"), module("wheel")
+    page = "```sh\npip install .\nsolvent demo  # a comment\nsolvent verify a b  # ends with 1\n```\n"
+    assert lines.commands(page) == [("pip install .", 0), ("solvent demo", 0), ("solvent verify a b", 1)]
+    with pytest.raises(SystemExit, match="expected a page whose first block of code has command lines"):
+        lines.first_commands("```python\nimport solvent\n```\n")
+    elsewhere = set()
+    for name in wheel.PAGES:
+        for line, _ in lines.commands((ROOT / name).read_text(encoding="utf-8")):
+            if not line.startswith(("solvent ", "pip install .", 'pip install ".[')):
+                elsewhere.add(line)
+    made = {"python3 -m venv ../solvent-env", "source ../solvent-env/bin/activate"}  # by the test itself
+    assert elsewhere == {*lines.first_commands(README), *made}
+    assert all(line.startswith(wheel.SKIPPED) for line in made)
+
+
 def test_nothing_of_the_home_folder_is_seen_but_downloads(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
