@@ -109,6 +109,7 @@ $(DOCS): $(READY)
 
 demo: $(BASE)
 	$(VENV)/bin/solvent demo
+	@echo "The program is $(VENV)/bin/solvent; \"source $(VENV)/bin/activate\" makes it known as solvent."
 
 test: $(READY)
 	$(RUN) $(PYTEST) $(TESTS)
