@@ -35,7 +35,7 @@ KERNEL_TESTS := tests/solvers/test_methods.py tests/solvers/test_accounts.py tes
 	tests/learning/test_learn_parts.py tests/learning/test_shared_layers.py tests/fuzz/test_fuzzer.py::test_short_run
 
 #: Files whose English is checked: spelling by codespell, banned phrases by .ci/prose.py.
-PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md CITATION.cff mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci
+PROSE := README.md hatch_build.py CHANGELOG.md CONTRIBUTING.md SECURITY.md CODE_OF_CONDUCT.md CITATION.cff mkdocs.yml Makefile pyproject.toml docs examples src bench fuzz tests .ci
 
 #: Tests of everything that relies on a dependency, for runs with the oldest supported versions.
 OLDEST_TESTS := tests/cli/test_ends.py tests/cli/test_json.py tests/core/test_threads.py tests/core/test_exact.py \

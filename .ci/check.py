@@ -1,7 +1,7 @@
 """What must hold of every commit on main; `.ci/run` calls this.
 
-The first stages are the commands that the README begins with, as somebody types them who has just cloned the project:
-in a fresh clone whose path contains a space and a letter outside ASCII, with an empty home folder, in which only the
+The first stages are the commands that the README begins with, as a newcomer types them after cloning the project: in a
+fresh clone whose path contains a space and a letter outside ASCII, with an empty home folder, in which only the
 cache of downloaded packages is kept. All others run in that clone too.
 """
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def newcomer(home: Path) -> dict[str, str | None]:
-    """Return the variables of somebody with an empty home folder, in which only downloads are found in their cache."""
+    """Return the variables of a user with an empty home folder, except for the cache of downloads."""
     asked = [sys.executable, "-m", "pip", "cache", "dir"]
     downloads = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     own = [name for name in os.environ if name.startswith(("XDG_", "NUMBA_", "PYTHONPATH", "VIRTUAL_ENV"))]

@@ -258,7 +258,7 @@ def test_text_arrays_beyond_unicode_are_refused() -> None:
 
 
 def test_newer_formats_are_refused_with_a_hint() -> None:
-    for found, hint in ((2, "written for a newer version of Solvent: pip install"), (0, ""), (True, ""), ("1", "")):
+    for found, hint in ((2, "written for a newer version of Solvent, which is needed"), (0, ""), (True, ""), ("1", "")):
         with pytest.raises(ModelError, match=f"^solvent: expected 1, found {quote_value(found)}.*{hint}"):
             parse_model(json.dumps(document(solvent=found)), "json")
 

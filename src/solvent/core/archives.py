@@ -390,7 +390,7 @@ def choose_reader(header: Header, key: str, readers: Mapping[int, Reader], what:
     known = " or ".join(map(str, sorted(readers)))
     if isinstance(found, bool) or not isinstance(found, int) or found not in readers:
         newer = isinstance(found, int) and not isinstance(found, bool) and found > max(readers)
-        hint = "it was written by a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        hint = "it was written by a newer version of Solvent, which is needed to read it" if newer else ""
         shown = quote(found) if key in header else f"no field {key!r}"
         raise ModelError("header", f"{what} of format {known}", shown, hint)
     if found >= _CHECKSUM_SINCE and header.get("checksum") is None:
@@ -410,7 +410,7 @@ def _check_version(header: Header) -> None:
     if (int(found[1]), int(found[2])) > (int(own[1]), int(own[2])):
         raise ModelError(
             "header, version", f"a file of Solvent {__version__} or older", quote(stated),
-            "it was written by a newer version of Solvent: pip install --upgrade solvent",
+            "it was written by a newer version of Solvent, which is needed to read it",
         )  # fmt: skip
 
 

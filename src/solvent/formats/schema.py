@@ -172,7 +172,7 @@ def choose_document_reader(data: Any, readers: Mapping[int, Reader]) -> Reader:
     whole = isinstance(found, int) and not isinstance(found, bool)
     if not whole or found not in readers:
         newer = whole and found > max(readers)
-        hint = "it was written for a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        hint = "it was written for a newer version of Solvent, which is needed to read it" if newer else ""
         raise ModelError("solvent", " or ".join(map(str, sorted(readers))), quote_value(found), hint)
     return readers[found]
 

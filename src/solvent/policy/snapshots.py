@@ -156,7 +156,7 @@ def check_snapshot(given: Any, fingerprint: str) -> dict[str, Any]:
     version = given["solvent_agent"]
     if version != SNAPSHOT or not isinstance(version, int) or isinstance(version, bool):
         newer = isinstance(version, int) and version > SNAPSHOT
-        hint = "it was written by a newer version of Solvent: pip install --upgrade solvent" if newer else ""
+        hint = "it was written by a newer version of Solvent, which is needed to read it" if newer else ""
         raise PolicyError(f"{where}, solvent_agent", str(SNAPSHOT), quote(version), hint)
     if given["fingerprint"] != fingerprint:
         raise PolicyError(
