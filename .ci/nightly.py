@@ -21,68 +21,59 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = (
     "tests/cli tests/core tests/formats tests/policy tests/test_docs.py tests/test_effort.py tests/test_project.py"
 )
+#: All tests, and all random problems.
+EVERYTHING = "--everything -m 'slow or not slow'"
 
-#: A copy of the search path without some programs, in the folder $bin.
+THROUGH_A_LINK = """
+place=$(mktemp -d); trap 'rm -rf "$place"' EXIT
+ln -s "$PWD" "$place/link"; cd "$place/link"; make test
+"""
+#: The search path is a folder with links to all programs but some.
 WITHOUT = """
 bin=$(mktemp -d); trap 'rm -rf "$bin"' EXIT
 IFS=:; for folder in $PATH; do ln -s "$folder"/* "$bin" 2>/dev/null || true; done; unset IFS
-cd "$bin"; rm -f {programs}; cd - >/dev/null
+(cd "$bin"; rm -f {programs})
+PATH=$bin; if command -v {program}; then exit 1; fi; make test
 """
-#: A read-only view of the checkout, which only the stage sees; its environment is elsewhere.
+#: The processes of this stage see the checkout read-only; the environment is elsewhere.
 READ_ONLY = """
-place=$(mktemp -d); trap 'rm -rf "$place"' EXIT
-here=$PWD
-unshare --mount --map-root-user bash -euc "
-    mount --bind '$here' '$here' && mount -o remount,bind,ro '$here' && cd '$here'
-    ! touch here 2>/dev/null
-    make test VENV=$place/venv TESTS='{tests}'"
+export VENV=$(mktemp -d); trap 'rm -rf "$VENV"' EXIT
+unshare --mount --map-root-user bash -euc '
+    mount --bind "$PWD" "$PWD"; mount -o remount,bind,ro "$PWD"; cd "$PWD"
+    if touch here 2>/dev/null; then exit 1; fi
+    make test'
 """
-#: Without any network but the machine's own.
+#: The processes of this stage have a network of their own, with nothing but localhost, which must be set up first.
 OFFLINE = """
-unshare --net --map-root-user bash -euc "
-    python3 - <<'END'
-import fcntl, socket, struct
-with socket.socket() as any_socket:  # what `ip link set lo up` does
-    fcntl.ioctl(any_socket, 0x8914, struct.pack('16sh14x', b'lo', 0x49))
-END
-    make test TESTS='{tests}'"
+unshare --net --map-root-user bash -euc '
+    python3 -c "import fcntl, socket, struct
+with socket.socket() as made: fcntl.ioctl(made, 0x8914, struct.pack(\\"16sh14x\\", b\\"lo\\", 0x49))"
+    make test'
 """
-
-
-def circumstances() -> list[Stage]:
-    """Return a stage for each circumstance under which tests must pass too."""
-    test = f"make test TESTS='{OUTSIDE}'"
-    git, compiler = "git git-*", "cc gcc gcc-* c89* c99* *-gcc* clang* *-linux-gnu-cpp* tcc"
-    commands = {
-        "through a link": f'place=$(mktemp -d); ln -s "$PWD" "$place/link"; cd "$place/link"; {test}; rm -r "$place"',
-        "no HOME": f"env -u HOME {test}",
-        "no git": WITHOUT.format(programs=git) + f"PATH=$bin; ! command -v git; {test}",
-        "no compiler": WITHOUT.format(programs=compiler) + f"PATH=$bin; ! command -v cc gcc; {test}",
-        "LC_ALL=C": f"LC_ALL=C {test}",
-        "time zones": f"TZ=Pacific/Chatham {test}; TZ=XYZ-13:37 {test}",
-        "umask 077": f"umask 077; {test}",
-        "no network": OFFLINE.format(tests=OUTSIDE),
-        "read-only": READ_ONLY.format(tests=OUTSIDE),
-    }
-    return [Stage(name, command.strip(), ALL) for name, command in commands.items()]
 
 
 def stages() -> list[Stage]:
-    """Return all stages."""
+    """Return all stages; the last ones are circumstances under which tests must pass too."""
+    python, outside = shlex.quote(sys.executable), {"TESTS": OUTSIDE}
+    circumstances = {
+        "through a link": THROUGH_A_LINK,
+        "no HOME": "unset HOME; make test",
+        "no git": WITHOUT.format(program="git", programs="git git-*"),
+        "no compiler": WITHOUT.format(program="cc", programs="cc *gcc* c89* c99* clang* tcc"),
+        "LC_ALL=C": "LC_ALL=C make test",
+        "time zones": "TZ=Pacific/Chatham make test; TZ=XYZ-13:37 make test",
+        "umask 077": "umask 077; make test",
+        "no network": OFFLINE,
+        "read-only": READ_ONLY,
+    }
     return [
-        Stage("everything", "make test TESTS='--everything -m \"slow or not slow\" --ignore tests/cluster'", ALL),
-        Stage("ray", "make test TESTS='--everything -n 0 -m \"slow or not slow\" tests/cluster'", ONE),
-        Stage(
-            "environments", f"{_python()} -m bench.environments --again --records out/nightly/environments.jsonl", ONE
-        ),
-        Stage("kills", f"{_python()} -m bench.kills --count 30", ONE),
-        Stage("fuzz", f"{_python()} -m fuzz --minutes 10", ALL),
-        *circumstances(),
+        Stage("everything", "make test", ALL, variables={"TESTS": f"{EVERYTHING} --ignore tests/cluster"}),
+        Stage("ray", "make test WORKERS=0", ONE, variables={"TESTS": f"{EVERYTHING} tests/cluster"}),
+        Stage("environments", f"{python} -m bench.environments --again --records out/nightly/environments.jsonl", ONE),
+        Stage("kills", f"{python} -m bench.kills --small --count 100", ONE),
+        Stage("fuzz", f"{python} -m fuzz --minutes 10", ALL),
+        *(Stage(name, command.strip(), ALL, variables=outside) for name, command in circumstances.items()),
     ]
-
-
-def _python() -> str:
-    return shlex.quote(sys.executable)
 
 
 def main() -> None:
