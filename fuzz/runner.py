@@ -519,8 +519,7 @@ def main(arguments: list[str] | None = None) -> int:
     # two threads even on busy machines, so that parallel kernels run as such
     environment = {"NUMBA_NUM_THREADS": "2"}
     if options.boundscheck:
-        cache = Path(tempfile.gettempdir()) / "solvent-fuzz-boundscheck"
-        environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache)}
+        environment["NUMBA_BOUNDSCHECK"] = "1"
     code, out = 0, Path(options.out)
     if options.target != "problems":
         share, targets = (_FILES_SHARE, list(TARGETS)) if options.target == "all" else (1.0, [options.target])

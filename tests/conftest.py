@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, configuration, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# where compiled kernels are found, also by tests that run a command in a home folder of its own
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+
 import effort  # found in this folder
 from clusters import cluster, engine, remote  # noqa: F401  # fixtures
 from solvent import examples

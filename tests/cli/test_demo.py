@@ -143,7 +143,7 @@ def installed(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[st
     package = Path(solvent.__file__).parent
     shutil.copytree(package, site / "solvent", ignore=shutil.ignore_patterns("__pycache__"))
     home.mkdir()
-    setting = {**os.environ, "PYTHONPATH": str(site), "HOME": str(home)}
+    setting = {**os.environ, "PYTHONPATH": str(site), "HOME": str(home), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     return subprocess.run(
         [sys.executable, "-m", "solvent", *arguments],
         cwd=home, env=setting, capture_output=True, text=True, check=True,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import pty
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import solvent
+from solvent.core.jit import KERNELS
+from solvent.core.kernel_cache import _UnknownContent, content
 
 SOURCE = Path(solvent.__file__).parents[1]
 
@@ -65,12 +71,158 @@ def test_checked_and_unchecked_kernels_are_cached_separately(probe):
     assert probe(REACH, NUMBA_BOUNDSCHECK="0") == "unchecked 0"
 
 
+#: A kernel that calls one of another file, which contains a constant of a third one.
+OUTER = "from solvent.core.jit import jit\nfrom between import scaled\n@jit\ndef twice(x):\n    return 2 * scaled(x)\n"
+INNER = "from solvent.core.jit import jit\nfrom settings import SCALE\n@jit\ndef scaled(x):\n    return SCALE * x\n"
+
+
 @pytest.mark.slow
-def test_a_kernel_is_compiled_again_when_another_has_changed(probe):
-    """It may contain the other, which is not a part of Numba's key of a cached kernel."""
+def test_a_changed_constant_and_a_renamed_file_are_noticed(probe, tmp_path):
+    def run(scale, file="inner", inner=INNER):
+        for name, text in [("outer", OUTER), ("between", f"from {file} import scaled\n"), (file, inner)]:
+            if not (tmp_path / f"{name}.py").exists() or name == "between":
+                (tmp_path / f"{name}.py").write_text(text)
+        (tmp_path / "settings.py").write_text(f"SCALE = {scale}\n")
+        return probe("from outer import twice\nprint(twice(1), len(compiled_kernels()))")
+
+    assert run("10") == "20 2"
+    assert run("10") == "20 0"
+    assert run("250") == "500 2"
+    (tmp_path / "inner.py").unlink()
+    assert run("250", "renamed", INNER.replace("SCALE * x", "SCALE + x")) == "502 2"
+    assert run("10", "inner") == "20 0"
+
+
+SAME_POINT = """
+import sys
+sys.path.insert(0, {source!r})
+import solvent
+from solvent import instances
+assert solvent.__file__.startswith({source!r})
+print(len(solvent.frontier(instances.fuel_grid(3), max_budget=40).budgets))
+"""
+
+
+@pytest.mark.slow
+def test_a_changed_constant_of_a_solver_is_noticed(tmp_path):
+    """The points of a frontier differ by more than a rounding error, which the module `accuracy` defines."""
+    shutil.copytree(SOURCE / "solvent", tmp_path / "solvent", ignore=shutil.ignore_patterns("__pycache__"))
+    accuracy = tmp_path / "solvent" / "solvers" / "accuracy.py"
+    setting = {**os.environ, "PYTHONPATH": "", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    counts = []
+    for value in (None, "1e-2", None):
+        text = (SOURCE / "solvent" / "solvers" / "accuracy.py").read_text()
+        accuracy.write_text(text if value is None else f"{text}\nSAME_POINT = {value}\n")
+        code = SAME_POINT.format(source=str(tmp_path))
+        done = subprocess.run([sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=True)
+        counts.append(int(done.stdout))
+    assert counts[0] == counts[2] > counts[1]
+
+
+@pytest.mark.slow
+def test_copies_of_the_code_share_a_cache(probe, tmp_path):
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
-    assert probe(f"from solvent.core import jit as j\nj._digest_of_kernels = lambda: 'another'\n{call}") == "42 1"
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "probe.py").write_text(f"# the same kernels, some lines below\n{PROBE}")
+    first = f"import sys; sys.path.insert(0, {str(tmp_path / 'copy')!r})"
+    assert probe(call, first, PYTHONHASHSEED="1") == "42 0"
+
+
+TAKES = """
+from typing import NamedTuple
+class Pair(NamedTuple):
+    {fields}
+@jit
+def first(pair):
+    return pair.a
+print(first(Pair(b=1, a=2)), len(compiled_kernels()))
+"""
+
+
+@pytest.mark.slow
+def test_fields_of_named_tuples_are_a_part_of_the_key(probe, tmp_path):
+    """Two kernels of the same code take tuples with the same types in another order."""
+    found = []
+    for fields in ("a: int; b: int", "b: int; a: int", "a: int; b: int"):
+        (tmp_path / "pairs.py").write_text("from probe import *\n" + TAKES.format(fields=fields))
+        found.append(probe("import pairs"))
+    assert found == ["2 1", "2 1", "2 0"]
+
+
+def test_every_kernel_can_be_cached():
+    """The digest of a kernel knows all kinds of globals that kernels use."""
+    import solvent.warmup  # noqa: F401  # imports all kernels
+
+    assert len({repr(content(kernel)) for kernel in KERNELS}) == len(KERNELS) > 40
+
+
+@pytest.mark.parametrize("other", [np.random.default_rng, os, object(), {}, [1]])
+def test_globals_of_unknown_content_are_not_cached(other):
+    with pytest.raises(_UnknownContent):
+        content(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        ("1", 1),
+        (np.int32(1), np.int64(1)),
+        ((1, 2), (2, 1)),
+        (np.zeros(1), np.ones(1)),
+    ],
+)
+def test_constants_are_told_apart(one, another):
+    assert content(one) == content(copy.copy(one))
+    assert content(one) != content(another)
+
+
+LOGGED = "import logging; logging.basicConfig(stream=sys.stdout, format='%(message)s')"
+CALL = "print(double(21), len(compiled_kernels()))"
+
+
+@pytest.mark.slow
+def test_a_cache_that_others_can_change_is_not_used(probe, tmp_path):
+    folder = tmp_path / "cache" / "solvent"
+    assert probe(CALL) == "42 1"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (entry,) = folder.iterdir()
+    assert entry.stat().st_mode & 0o777 == 0o600
+    for place, mode in [(folder, 0o770), (folder, 0o702), (folder.parent, 0o777)]:
+        before = place.stat().st_mode
+        place.chmod(mode)
+        warning, result = probe(f"import sys; {LOGGED}; double(1.5)\n{CALL}").splitlines()
+        place.chmod(before)
+        assert result == "42 2"
+        assert warning == (
+            f"{place}: expected a cache of compiled kernels that only user {os.geteuid()} can change, "
+            f"found owner {os.geteuid()} and mode {mode:o}; not used"
+        )
+        assert list(folder.iterdir()) == [entry]
+    foreign = probe(f"import sys; {LOGGED}; {CALL}", "import os; os.geteuid = lambda: 12345")
+    assert foreign.startswith(f"{folder}: expected a cache of compiled kernels that only user 12345 can change, found ")
+    assert foreign.endswith("\n42 1")
+    entry.chmod(0o620)
+    assert probe(CALL) == "42 1"
+    assert entry.stat().st_mode & 0o777 == 0o600
+    folder.parent.chmod(0o1777)  # others can add files, but not replace ours
+    assert probe(CALL) == "42 0"
+
+
+@pytest.mark.slow
+def test_entries_that_are_not_used_are_removed(probe, tmp_path):
+    assert probe(f"double(1.5); {CALL}") == "42 2"
+    folder, long_ago = tmp_path / "cache" / "solvent", time.time() - 100 * 86400
+    for entry in folder.iterdir():
+        os.utime(entry, (long_ago, long_ago))
+    assert probe(CALL) == "42 0"  # it is used
+    assert len(list(folder.iterdir())) == 2
+    assert probe("pick(np.zeros(3), 1)") == ""
+    assert len(list(folder.iterdir())) == 2
+    assert probe(CALL) == "42 0"
 
 
 FULL_DISK = """
@@ -83,7 +235,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 def test_a_full_disk_is_survived(probe, tmp_path):
     call = "print(double(21), double(1.5), len(compiled_kernels()))"
     assert probe(FULL_DISK + call) == "42 3.0 2"
-    assert not list((tmp_path / "cache").rglob("*.nbc"))
+    assert not list((tmp_path / "cache").rglob("*.kernel"))
 
 
 @pytest.mark.slow
@@ -105,19 +257,19 @@ pathlib.Path({str(tmp_path / "cache")!r}).write_text("")
 
 
 NO_SPACE = """
-import errno
-from numba.core import caching
+import errno, {module}
 def full(*given, **options):
     raise OSError(errno.ENOSPC, "No space left on device")
-caching.IndexDataCacheFile.{name} = full
+{module}.{name} = full
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_save_index", "_save_data", "_open_for_write"])
-def test_a_disk_that_fills_up_is_survived(probe, name):
+@pytest.mark.parametrize(("module", "name"), [("tempfile", "mkstemp"), ("os", "replace"), ("os", "fdopen")])
+def test_a_disk_that_fills_up_is_survived(probe, tmp_path, module, name):
     call = "print(double(21), double(1.5), len(compiled_kernels()))"
-    assert probe(NO_SPACE.format(name=name) + call) == "42 3.0 2"
+    assert probe(NO_SPACE.format(module=module, name=name) + call) == "42 3.0 2"
+    assert list((tmp_path / "cache" / "solvent").iterdir()) == []
     assert probe(call) == "42 3.0 2"
     assert probe(call) == "42 3.0 0"
 
@@ -129,16 +281,16 @@ DAMAGE = {
     "text": lambda content: b"not a pickle, in no way\n" * 9,
     "unknown module": lambda content: b"cno_such_module\nthing\n.",
     "another object": lambda content: pickle.dumps({"a": 1}),
+    "one bit": lambda content: content[:-99] + bytes([content[-99] ^ 1]) + content[-98:],
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_files_are_not_used(probe, tmp_path, ending, damage):
+def test_damaged_files_are_not_used(probe, tmp_path, damage):
     call = "print(double(21), len(compiled_kernels()))"
     assert probe(call) == "42 1"
-    for file in (tmp_path / "cache").rglob(f"*.{ending}"):
+    for file in (tmp_path / "cache").rglob("*.kernel"):
         file.write_bytes(DAMAGE[damage](file.read_bytes()))
     assert probe(call) == "42 1"
     assert probe(call) == "42 0"

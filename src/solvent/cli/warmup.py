@@ -8,7 +8,7 @@ from solvent.cli.session import ExitCode, Session
 def warmup(session: Session) -> int:
     """Compile all kernels for this machine in advance.
 
-    Compiled kernels are stored next to the package or in the user's cache folder, and recompiled only after an update.
+    Compiled kernels are stored in the user's cache folder, and recompiled only after an update.
     """
     from solvent.warmup import warmup as compile_kernels
 

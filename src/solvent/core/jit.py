@@ -6,12 +6,8 @@ separately, so that time limits apply to the computation alone. The first compil
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import gc
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +21,8 @@ from solvent.core.progress import announce
 require_address_space(IMPORTS // 2, "importing Numba")
 
 import numba  # noqa: E402  # with too little address space the import may hang or end the process
+
+from solvent.core.kernel_cache import KernelCache  # noqa: E402
 
 #: Parts of Numba without type annotations.
 _core: Any = numba.core
@@ -48,8 +46,7 @@ def jit(function: F | None = None, **options: Any) -> Any:
     in several places with `inner=True`. Pass counters as `np.int64(0)`: a literal 0 has its own type, for which the
     called kernel would be compiled once more.
 
-    Kernels are cached beside their source or, if that folder is read-only, in the user's cache folder. If neither can
-    be written, or the disk is full, they are compiled once per process.
+    Compiled kernels are kept on disk (`kernel_cache`) or, if that is not possible, compiled once per process.
     """
     if function is None:
         return lambda kernel: jit(kernel, **options)
@@ -59,8 +56,7 @@ def jit(function: F | None = None, **options: Any) -> Any:
     if options.pop("inner", False):
         options["no_cpython_wrapper"] = True
     kernel = numba.njit(**(_OPTIONS | options))(function)
-    with contextlib.suppress(RuntimeError):  # Numba found no folder for the cache
-        kernel._cache = _Cache(function)
+    kernel._cache = KernelCache(kernel)
     kernel.__class__ = _Kernel
     if options.get("inline") != "always":
         KERNELS.append(kernel)
@@ -78,45 +74,6 @@ class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
         if HELD.error is not None:
             check_interrupt()
         return result
-
-
-class _Cache(_core.caching.FunctionCache):  # type: ignore[misc]
-    """Numba's cache, except that a file that cannot be read or written is not an error.
-
-    Numba's key of an entry consists of the kernel's signature, its code and the processor. Here it also says whether
-    array bounds are checked, and contains a digest of all kernels, because a kernel contains those that it calls.
-    """
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return a cached kernel, or None."""
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:  # a damaged file can make the reader raise any error
-            try:
-                self.flush()  # otherwise the entry could not be written either
-            except OSError:
-                self.disable()
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Write a kernel to the cache if possible."""
-        try:
-            super().save_overload(sig, data)
-        except OSError:  # a full or read-only disk: the kernel stays in memory
-            self.disable()
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), bool(_core.config.BOUNDSCHECK), _digest_of_kernels())
-
-
-@functools.cache
-def _digest_of_kernels() -> str:
-    """Return a digest of the source code of all kernels and of the named tuples that they take."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parents[1]
-    for path in sorted([*package.rglob("*kernels.py"), *package.rglob("arrays.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 class _Preparation(_core.event.Listener):  # type: ignore[misc]

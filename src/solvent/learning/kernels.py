@@ -6,9 +6,6 @@ outcome `key_indptr[k] + j` of the counts.
 The same seed gives the same result, bit for bit, on every CPU. Therefore all kernels are compiled without `fastmath`,
 sums run from left to right, and only operations that IEEE 754 rounds correctly are used: + - * / and the square root.
 Logarithms are computed from these (`log`), because those of the C library differ between CPUs in the last bit.
-
-Kernels take named tuples of arrays. These are defined in this file because the cache of compiled kernels is keyed by
-the source of the files named `kernels.py`.
 """
 
 from __future__ import annotations

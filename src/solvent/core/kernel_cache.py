@@ -1,0 +1,206 @@
+"""Compiled kernels on disk: one file for each kernel and types of its arguments, named by all that determines it.
+
+    name = digest(versions, processor, types of arguments, options and content of the kernel)
+    file = digest(name, data), data
+
+The content of a kernel is its bytecode and the values of the globals that it names, including, in the same way, the
+functions that it calls. File names, line numbers and dates are not part of it, so that an installed package and a clone
+share entries. Data are a pickle with machine code: a folder or file that other users could have changed is not used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, EllipsisType, FunctionType, ModuleType, NoneType
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+import numpy as np
+
+from solvent.core.logs import get_logger
+
+#: Parts of Numba without type annotations.
+_core: Any = numba.core
+_logger = get_logger(__name__)
+
+_PYTHON = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
+_VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, *_PYTHON)
+#: Types whose values are determined by `repr`.
+_PLAIN = (bool, int, float, complex, str, bytes, slice, NoneType, EllipsisType)
+#: What a code object does, without where it comes from.
+_CODE = (
+    "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags", "co_argcount",
+    "co_posonlyargcount", "co_kwonlyargcount", "co_exceptiontable",
+)  # fmt: skip
+#: Modules whose content is determined by the versions above.
+_MODULES = ("math", "numpy")
+#: Seconds after which an entry that was not used is removed, and between two updates of when it was used.
+_KEPT, _NOTED = 90 * 86400.0, 86400.0
+
+
+class _UnknownContent(Exception):  # noqa: N818  # caught below: the kernel is not cached
+    """A global whose content cannot be determined."""
+
+
+def content(value: Any, seen: dict[Any, int] | None = None) -> Any:
+    """Return nested tuples of text and numbers that are equal for equal kernels, constants or types of arguments."""
+    seen = {} if seen is None else seen
+    inner = functools.partial(content, seen=seen)
+    kind = type(value).__name__
+    if type(value) in _PLAIN:
+        return kind, repr(value)
+    if type(value) is tuple:
+        return kind, *map(inner, value)
+    if type(value) is frozenset:  # in an order that does not depend on hashes
+        return kind, *sorted(map(inner, value), key=repr)
+    if isinstance(value, np.generic | np.ndarray):
+        return kind, repr(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, ModuleType) and value.__name__ in _MODULES:
+        return kind, value.__name__
+    if isinstance(value, CodeType):
+        return kind, *(inner(getattr(value, name)) for name in _CODE)
+    if isinstance(value, _core.registry.CPUDispatcher):
+        return kind, repr(sorted(value.targetoptions.items())), inner(value.py_func)
+    if isinstance(value, type) and issubclass(value, tuple):  # a named tuple
+        defaults = tuple(getattr(value, "_field_defaults", {}).items())
+        return kind, value.__module__, value.__qualname__, getattr(value, "_fields", ()), inner(defaults)
+    if isinstance(value, numba.types.Type) and " at 0x" not in str(value):  # otherwise it is known by address only
+        return kind, str(value), inner(getattr(value, "instance_class", None)), *map(inner, getattr(value, "types", ()))
+    if isinstance(value, FunctionType):
+        if value in seen:
+            return kind, seen[value]
+        seen[value] = len(seen)
+        known = value.__globals__
+        used = tuple((name, inner(known[name])) for name in _names(value.__code__) if name in known)
+        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        own = (value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells)
+        return kind, value.__module__, value.__qualname__, inner(own), used
+    raise _UnknownContent(value)
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the names that code and the functions within it use, of globals and of attributes."""
+    nested = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return sum(nested, list(code.co_names))
+
+
+class KernelCache(_core.caching.NullCache):  # type: ignore[misc]
+    """The entries of one kernel, in place of Numba's cache.
+
+    Numba's file names, and its checks of whether an entry is up to date, depend on paths and on one source file.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a cached kernel, or None."""
+        try:
+            target_context.refresh()
+            path = self._path(sig, target_context)
+            data = None if path is None else _read(path)
+            return None if data is None else _core.compiler.CompileResult._rebuild(target_context, *pickle.loads(data))
+        except Exception:  # a pickle can raise any error
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write a kernel to the cache if possible."""
+        path = None if data.lifted or data.library.has_dynamic_globals else self._path(sig, data.target_context)
+        if path is not None:
+            with suppress(OSError):  # a full or read-only disk: the kernel stays in memory
+                _write(path, _core.serialize.dumps(data._reduce()))
+                _remove_unused(path.parent)
+
+    def _path(self, sig: Any, target_context: Any) -> Path | None:
+        """Return the path of an entry; None if the kernel cannot be cached."""
+        folder = _folder(_core.config.CACHE_DIR)
+        if folder is None:
+            return None
+        try:
+            facts = (content(tuple(sig)), content(self._kernel))
+        except _UnknownContent:
+            return None
+        key = (_VERSIONS, target_context.codegen().magic_tuple(), bool(_core.config.BOUNDSCHECK), facts)
+        return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.kernel"
+
+
+@functools.cache
+def _folder(chosen: str) -> Path | None:
+    """Return the folder of all entries, within the one chosen by NUMBA_CACHE_DIR or the user's cache folder."""
+    own = _core.caching.AppDirs("solvent", appauthor=False).user_cache_dir
+    folder = Path(chosen, "solvent").absolute() if chosen else Path(own)
+    if not folder.is_absolute():  # there is no home folder
+        return None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = folder.resolve()
+        safe = _is_safe(folder, folder.stat()) and all(_is_safe(up, up.stat(), own=False) for up in folder.parents)
+    except (OSError, RuntimeError):  # RuntimeError: a cycle of links
+        return None
+    return folder if safe else None
+
+
+def _is_safe(path: Path, state: os.stat_result, *, own: bool = True) -> bool:
+    """Return whether no other user can change a file or folder; otherwise log a warning.
+
+    If not `own`, others may add to the folder, but not replace what is in it.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    mode = stat.S_IMODE(state.st_mode)
+    if (state.st_uid == os.geteuid() and not mode & 0o022) if own else (mode & 0o1002 != 0o002):
+        return True
+    _logger.warning(
+        "%s: expected a cache of compiled kernels that only user %d can change, found owner %d and mode %o; not used",
+        path, os.geteuid(), state.st_uid, mode,
+    )  # fmt: skip
+    return False
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the data of an entry; None if there is none, or if it is damaged."""
+    with path.open("rb") as file:
+        state = os.fstat(file.fileno())
+        if not _is_safe(path, state):
+            return None
+        found = file.read()
+    if time.time() - state.st_mtime > _NOTED:
+        with suppress(OSError):
+            os.utime(path)
+    digest, data = found[:32], found[32:]
+    return data if digest == _digest(path, data) else None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write an entry, readable by this user only, under a temporary name and move it into place."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_digest(path, data) + data)
+        os.replace(temporary, path)  # noqa: PTH105
+    except BaseException:
+        os.unlink(temporary)  # noqa: PTH108
+        raise
+
+
+def _digest(path: Path, data: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + data).digest()
+
+
+@functools.cache
+def _remove_unused(folder: Path) -> None:
+    """Remove entries that were not used for a long time; called when one was added, once per process."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT:
+                path.unlink()
