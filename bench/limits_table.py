@@ -16,7 +16,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +27,7 @@ import numpy as np
 
 import solvent
 from solvent import CMDP, instances
-from solvent.core.preparation import preparation_seconds
+from solvent.core.preparation import working_time
 from solvent.policy.markov import MarkovPolicy
 
 SECONDS, MEMORY = 3.0, 200_000_000
@@ -237,10 +236,10 @@ def measure(name: str, seconds: float = SECONDS, memory: int = MEMORY) -> Used:
     model = call.model()
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before, prepared, began = resident("VmRSS"), preparation_seconds(), time.perf_counter()
+    before, began = resident("VmRSS"), working_time()
     ended, message = call.run(model, **limits)
     ended += next((f", {limit}" for limit in ("time", "memory") if f"{limit} limit" in message), "")
-    took = time.perf_counter() - began - (preparation_seconds() - prepared)
+    took = working_time() - began
     grew = resident("VmHWM") - before
     return Used(name, seconds if timed else memory, took if timed else grew, grew if timed else took, ended)
 

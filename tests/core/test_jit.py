@@ -345,13 +345,16 @@ def test_nothing_is_announced_where_there_is_no_terminal(probe):
 
 
 LIMITED = """
+import time
 import solvent
-from solvent.core.jit import compiled_kernels, preparation_seconds
+from solvent.core.jit import compiled_kernels
 b = solvent.CMDP.builder(horizon=3, start="here", resources=["fuel"], budget=2)
 b.add("here", "go", reward=1, outcomes=[(0.5, "here", 1), (0.5, "here", 0)])
 b.add("here", "rest", outcomes=[(1, "here")])
+began = time.perf_counter()
 solution = solvent.solve(b.build(), {options})
-print(solution.status.value, len(compiled_kernels()) > 0, preparation_seconds() > {limit})
+taken = time.perf_counter() - began
+print(solution.status.value, len(compiled_kernels()) > 0, solution.stats.seconds < {limit} < taken)
 """
 
 
@@ -381,10 +384,10 @@ class Long(event.Listener):
     def on_end(self, event):
         pass
 event.register("numba:compile", Long())
-monitor = ResourceMonitor(100)
+monitor, began = ResourceMonitor(100), time.perf_counter()
 double(1)
 monitor.check_time()
-print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - monitor.began)
+print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - began)
 """
     assert probe(code, CLOCK) == "True"
 
@@ -407,10 +410,10 @@ def hold():
         skipped += 1000
 threading.Thread(target=hold).start()
 held.wait()
-monitor = ResourceMonitor(100)
+monitor, began = ResourceMonitor(100), time.perf_counter()
 double(1.5)
 monitor.check_time()
-print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - monitor.began)
+print(monitor.elapsed < 100 < 1000 <= time.perf_counter() - began)
 """
     assert probe(code, CLOCK) == "True"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from solvent.core.engines import open_engine
 from solvent.core.exact import Number, nearest_float
 from solvent.core.frames import import_pandas
 from solvent.core.limits import REACHED, ResourceMonitor, read_memory, read_seconds, reason_of
+from solvent.core.preparation import working_time
 from solvent.core.progress import ProgressLike, open_progress
 from solvent.errors import (
     LatticeOverflowError,
@@ -70,7 +70,7 @@ class ComparisonRow:
     feasible : bool or None
         Whether no history breaks a limit; None if there is no policy.
     seconds : float
-        Planning time, without verification.
+        Planning time, without verification and without compiling or loading kernels.
     message : str
         What the method reports about its result.
     """
@@ -400,12 +400,12 @@ class _Compared:
     def __call__(self, item: tuple[str, float]) -> ComparisonRow:
         """Return the row of a method that begins some seconds after the comparison did."""
         name, passed = item
-        with ResourceMonitor(self.seconds, self.memory, began=time.perf_counter() - passed) as monitor:
+        with ResourceMonitor(self.seconds, self.memory, began=working_time() - passed) as monitor:
             return _row(name, _Task(self.model, self.limits, self.delta, self.spent, monitor))
 
 
 def _row(name: str, task: _Task) -> ComparisonRow:
-    began = time.perf_counter()
+    began = working_time()
     try:
         task.monitor.check_time()
         planned = _PLANNERS[name](task)
@@ -413,7 +413,7 @@ def _row(name: str, task: _Task) -> ComparisonRow:
         planned = _Planned(Status.REFUSED, -math.inf, str(error), None)
     except REACHED as reached:
         planned = _Planned(Status.LIMIT, -math.inf, f"not finished: {reason_of(reached)}", None)
-    seconds = time.perf_counter() - began
+    seconds = working_time() - began
     if planned.policy is None:
         return _without_policy(name, planned.status, planned.message, seconds)
     try:

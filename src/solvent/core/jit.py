@@ -1,7 +1,8 @@
 """Numba kernels: cached on disk if a cache folder can be written, else compiled once per process.
 
 Time spent on preparing a kernel (waiting for the compiler, loading it from the cache or compiling it) is measured
-separately, so that time limits apply to the computation alone. The first compilation is announced on the terminal.
+separately, so that time limits and reported times are those of the computation alone. The first compilation is
+announced on the terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from solvent.core.interrupt import HELD, check_interrupt, held_back
 from solvent.core.logs import get_logger
 from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
-from solvent.core.preparation import preparation_clock, preparation_seconds
+from solvent.core.preparation import preparation_clock
 from solvent.core.progress import announce
 
 require_address_space(IMPORTS // 2, "importing Numba")
@@ -28,7 +29,7 @@ from solvent.core.kernel_cache import KernelCache  # noqa: E402
 _core: Any = numba.core
 _logger = get_logger(__name__)
 
-__all__ = ["KERNELS", "compiled_kernels", "jit", "preparation_seconds"]
+__all__ = ["KERNELS", "compiled_kernels", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,18 +78,18 @@ class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
 
 
 class _Preparation(_core.event.Listener):  # type: ignore[misc]
-    """Starts and stops the clock of each thread that prepares kernels; calls are nested, as kernels call kernels."""
+    """Stops the clock of each thread that prepares kernels; calls are nested, as kernels call kernels."""
 
     _used = False
 
     def on_start(self, event: Any) -> None:
-        """Start the clock; raise an error if there is too little address space, as LLVM would end the process."""
+        """Stop the clock; raise an error if there is too little address space, as LLVM would end the process."""
         require_address_space(LOADING if self._used else FIRST_LOADING, "loading compiled kernels")
         self._used = True
         preparation_clock().begin()
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock."""
+        """Let the clock go on."""
         preparation_clock().end()
 
 

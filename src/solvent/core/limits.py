@@ -23,7 +23,7 @@ from solvent.core.checkpoint import Checkpoint, Section
 from solvent.core.interrupt import HELD, check_interrupt, held_back, is_interruptible
 from solvent.core.logs import get_logger
 from solvent.core.memory import LOADING, free_memory, hard_memory, process_memory, trim_memory
-from solvent.core.preparation import PreparationClock, preparation_clock
+from solvent.core.preparation import PreparationClock, preparation_clock, working_time
 from solvent.core.progress import NO_PROGRESS, NoProgress, ProgressSink
 from solvent.errors import AddressSpaceError, ModelError, quote
 
@@ -162,7 +162,7 @@ class ResourceMonitor:
     sink : ProgressSink
         Receives the reports of `tell`.
     began : float
-        When the computation began, by `time.perf_counter`.
+        When the computation began, by `clock.now`.
     used, peak : int
         Bytes that are reserved now, and the most that were.
     checkpoint : Checkpoint or None
@@ -181,11 +181,10 @@ class ResourceMonitor:
     seconds: float | None = None
     bytes: int | None = None
     sink: ProgressSink = NO_PROGRESS
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=working_time)
     used: int = 0
     peak: int = 0
     clock: PreparationClock = field(default_factory=preparation_clock, repr=False)
-    prepared: float = -1.0
     checkpoint: Checkpoint | None = field(default=None, repr=False)
     _asked: float | None = None
     _longest: float = 0.0
@@ -194,10 +193,6 @@ class ResourceMonitor:
     _free: int | None = None
     _asked_at: int = -1
     _kept: int = 0
-
-    def __post_init__(self) -> None:
-        if self.prepared < 0:
-            self.prepared = self.clock.seconds
 
     def __enter__(self) -> Self:
         return self
@@ -220,7 +215,7 @@ class ResourceMonitor:
     @property
     def elapsed(self) -> float:
         """Seconds since the computation began, without those in which kernels were loaded or compiled."""
-        return time.perf_counter() - self.began - (self.clock.seconds - self.prepared)
+        return self.clock.now - self.began
 
     @property
     def left(self) -> float | None:
@@ -259,9 +254,8 @@ class ResourceMonitor:
         """
         flag = self.halt if flag is None else flag
         part = ResourceMonitor(
-            self.seconds, size, self.sink, self.began, clock=self.clock, prepared=self.prepared, _flag=flag,
-            checkpoint=self.checkpoint,
-        )  # fmt: skip
+            self.seconds, size, self.sink, self.began, clock=self.clock, _flag=flag, checkpoint=self.checkpoint
+        )
         if self.seconds is None:
             # so that the clock is read, and no piece of work is long
             part.seconds = math.inf

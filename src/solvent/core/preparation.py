@@ -1,4 +1,4 @@
-"""Time that each thread spends on preparing kernels, which does not count towards time limits.
+"""Time without that spent on preparing kernels, by which time limits are kept and reported times are measured.
 
 `core.jit` runs these clocks and `core.limits` reads them, so that limits can be used without importing Numba.
 """
@@ -12,24 +12,24 @@ from contextlib import contextmanager
 
 
 class PreparationClock:
-    """Seconds that one thread has spent on loading, compiling or waiting for kernels."""
+    """A clock of one thread that stands still while the thread loads or compiles kernels, or waits for them."""
 
     def __init__(self) -> None:
         self._seconds, self._began, self._depth = 0.0, 0.0, 0
 
     @property
-    def seconds(self) -> float:
-        """Seconds so far, including a preparation in progress; any thread may read it."""
-        return self._seconds + (time.perf_counter() - self._began if self._depth else 0.0)
+    def now(self) -> float:
+        """The time in seconds; any thread may read it."""
+        return (self._began if self._depth else time.perf_counter()) - self._seconds
 
     def begin(self) -> None:
-        """Start the clock; preparations may be nested."""
+        """Stop the clock; preparations may be nested."""
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
 
     def end(self) -> None:
-        """Stop the clock at the end of the outermost preparation."""
+        """Let the clock go on at the end of the outermost preparation."""
         if self._depth == 1:
             self._seconds += time.perf_counter() - self._began
         self._depth -= 1
@@ -48,9 +48,9 @@ def preparation_clock() -> PreparationClock:
     return _local.clock
 
 
-def preparation_seconds() -> float:
-    """Return the seconds that this thread has spent on loading, compiling or waiting for kernels."""
-    return _local.clock.seconds
+def working_time() -> float:
+    """Return the time in seconds, by the clock of this thread."""
+    return _local.clock.now
 
 
 @contextmanager

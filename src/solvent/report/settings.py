@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from solvent.core.exact import Number
+from solvent.core.preparation import working_time
 from solvent.core.progress import NO_PROGRESS, ProgressSink
 
 #: The parts of a page that take time, in the order in which they are computed.
@@ -64,17 +64,17 @@ class Clock:
     """The time that a part may still take."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._end = None if seconds is None else time.perf_counter() + seconds
+        self._end = None if seconds is None else working_time() + seconds
 
     @property
     def left(self) -> float | None:
         """Seconds that are left, at least a very short time; None without a limit."""
-        return None if self._end is None else max(self._end - time.perf_counter(), 1e-9)
+        return None if self._end is None else max(self._end - working_time(), 1e-9)
 
     @property
     def is_over(self) -> bool:
         """Whether the time has passed."""
-        return self._end is not None and time.perf_counter() >= self._end
+        return self._end is not None and working_time() >= self._end
 
 
 class _Inner:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -17,7 +16,7 @@ from solvent.core.arguments import place_error, read_jobs
 from solvent.core.engines import RayEngine, open_engine
 from solvent.core.interrupt import check_interrupt, held_back
 from solvent.core.limits import ResourceMonitor, read_memory, read_seconds
-from solvent.core.preparation import preparation_seconds
+from solvent.core.preparation import working_time
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.core.threads import one_thread, thread_count
 from solvent.errors import ModelError, quote
@@ -121,7 +120,7 @@ def solve_here(
     model: Any, budget: Any, *, spent: Any, options: tuple[Any, ...], seconds: float | None, memory: int | None
 ) -> Solution:
     """Solve one model as `solve` does; the arguments of all models were read before."""
-    began = time.perf_counter()
+    began = working_time()
     request = read_request(model, *options)
     return run_request(model, budget, spent, request, ResourceMonitor(seconds, memory, began=began))
 
@@ -190,7 +189,7 @@ class _Batch:
 
     def run(self, jobs: int) -> list[Solution]:
         """Return all solutions."""
-        began = time.perf_counter() - preparation_seconds()
+        began = working_time()
         helpers: Helpers | None = None
         with ExitStack() as stack:
             while True:
@@ -204,7 +203,7 @@ class _Batch:
                 check_interrupt()
                 self._raise()
                 self._sink.report("solves", self._done, len(self._tasks), {}, "model")
-                taken = time.perf_counter() - preparation_seconds() - began
+                taken = working_time() - began
                 if helpers is None and jobs > 1 and taken > _TRIED:
                     each = taken / self._done
                     rest = each * (len(self._tasks) - self._next)

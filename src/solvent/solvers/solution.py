@@ -185,7 +185,7 @@ class Stats:
     Attributes
     ----------
     seconds : float
-        Wall time of the whole solve.
+        Wall time of the whole solve, without compiling or loading kernels.
     nodes : int
         Nodes (reduction), points (frontier), amounts in boxes (grid) or labels (labels) in all layers.
     layer_sizes : tuple of int

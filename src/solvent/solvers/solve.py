@@ -5,7 +5,6 @@ resolve budget -> transform.apply -> registry.choose -> solver.solve -> transfor
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from solvent.core.checkpoint import EVERY, digest, open_checkpoint
 from solvent.core.engines import open_engine
 from solvent.core.interrupt import held_back
 from solvent.core.limits import LimitReached, ResourceMonitor, read_memory, read_seconds
+from solvent.core.preparation import working_time
 from solvent.core.progress import ProgressLike, ProgressSink, open_progress
 from solvent.errors import ModelError, quote
 from solvent.model.amounts import quote_amounts
@@ -142,7 +142,7 @@ def solve(
     >>> stopped.status.value, found.status.value
     ('limit', 'optimal')
     """
-    began = time.perf_counter()
+    began = working_time()
     request = read_request(model, method, approximation, epsilon, strict, gap, prune)
     seconds, memory = read_seconds(time_limit), read_memory(memory_limit)
     monitor = ResourceMonitor(seconds, memory, began=began)
@@ -154,7 +154,7 @@ def solve(
         saved = stack.enter_context(open_checkpoint(checkpoint, checkpoint_every, "solve", identity))
         request = replace(request, engine=stack.enter_context(open_engine(engine, address)))
         monitor.checkpoint = saved
-        monitor.began = time.perf_counter()  # without the time in which an engine starts
+        monitor.began = working_time()  # without the time in which an engine starts
         return run_request(model, budget, spent, request, monitor, progress)
 
 
@@ -202,7 +202,7 @@ def run_request(
                         solution = solve_finite(given, request, monitor, _RoundLog(monitor.sink) if progress else None)
         except LimitReached as reached:
             solution = stopped(given, request.method, monitor, str(reached))
-    return solution.taking(time.perf_counter() - monitor.began, asked)
+    return solution.taking(monitor.elapsed, asked)
 
 
 #: The request of a call without options.

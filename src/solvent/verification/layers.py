@@ -16,7 +16,6 @@ moment distinguishes the states in which histories end; later layers do not.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from solvent.core.exact import PLUS_INFINITY
 from solvent.core.limits import LimitReached, ResourceMonitor
+from solvent.core.preparation import working_time
 from solvent.errors import PolicyError, quote
 from solvent.model.amounts import format_amount
 from solvent.model.cmdp import CMDP
@@ -252,10 +252,10 @@ class Walk:
         pieces = []
         rate = _MERGED_PER_SECOND
         for piece in self._successors(layer, choices, rows, stopped):
-            began = time.perf_counter()
+            began = working_time()
             pieces.append(self._merge(piece, identity))
             # merging all nodes takes about twice as long per node as merging a piece, measured just now
-            rate = min(rate, 0.5 * len(piece) / max(time.perf_counter() - began, 1e-3))
+            rate = min(rate, 0.5 * len(piece) / max(working_time() - began, 1e-3))
             self.monitor.release(_MERGING * self.node_bytes * len(piece))
             self.monitor.reserve(self.node_bytes * len(pieces[-1]), f"the nodes after step {layer.step}")
             self.monitor.check_time()

@@ -14,7 +14,6 @@ polynomial in H, S, A and 1 / delta. Lengths are halved until the bounds meet or
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -264,7 +263,7 @@ class _Bracket:
 
     def close_round(self, nodes: int) -> None:
         gap = 0.0 if self.met else relative_gap(self.lower, self.upper)
-        found = Round(self.lower, self.upper, gap, nodes, time.perf_counter() - self.monitor.began)
+        found = Round(self.lower, self.upper, gap, nodes, self.monitor.elapsed)
         self.rounds.append(found)
         if self.announce is not None:
             self.announce(found)
