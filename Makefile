@@ -93,6 +93,7 @@ $(BASE): pyproject.toml constraints.txt
 $(READY): $(BASE)
 	@echo "Installing what the tests need into $(VENV)..."
 	$(call install,dev)
+	-$(RUN) -m solvent warmup
 	@touch $(READY)
 
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked

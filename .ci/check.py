@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -37,8 +38,8 @@ def stages(readme: str, home: Path) -> list[Stage]:
         for previous, line in zip(["", *first_commands(readme)], first_commands(readme), strict=False)
     ]
     ready = (first[-1].name,)
-    return [
-        *first,
+    kernels = {"NUMBA_CACHE_DIR": str(home / ".cache")}  # those that the first stages compiled
+    others = [
         Stage("lint", "make lint", ONE, ready),
         Stage("extras", "make .venv/.extras browser", ONE, ("lint",), installs=True),
         Stage("slow", "make test-slow WORKERS=0", ONE, ("extras",)),
@@ -52,6 +53,7 @@ def stages(readme: str, home: Path) -> list[Stage]:
         Stage("wheel", "make test-wheel WORKERS=0", ONE, ready),
         Stage("docs", "make docs", ONE, ("slow",)),
     ]
+    return [*first, *(replace(stage, variables=kernels) for stage in others)]
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def install(python: str, folder: Path, packages: Sequence[str]) -> Path:
 
 def environment(programs: Path, home: Path) -> dict[str, str]:
     """Return the variables of a user: the programs of the environment first, no path to this repository."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "NUMBA"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     path = os.pathsep.join([str(programs), *os.environ["PATH"].split(os.pathsep)])
     return {**kept, "PATH": path, "HOME": str(home), "MPLBACKEND": "agg", "COLUMNS": "100", "PYTHONUTF8": "1"}
 
