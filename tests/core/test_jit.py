@@ -216,12 +216,14 @@ def test_a_cache_that_others_can_change_is_not_used(probe, tmp_path):
 def test_entries_that_are_not_used_are_removed(probe, tmp_path):
     assert probe(f"double(1.5); {CALL}") == "42 2"
     folder, long_ago = tmp_path / "cache" / "solvent", time.time() - 100 * 86400
+    (folder / "other").write_text("a file of another program")
     for entry in folder.iterdir():
         os.utime(entry, (long_ago, long_ago))
     assert probe(CALL) == "42 0"  # it is used
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 3
     assert probe("pick(np.zeros(3), 1)") == ""
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 3
+    assert (folder / "other").exists()
     assert probe(CALL) == "42 0"
 
 

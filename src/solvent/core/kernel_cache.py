@@ -183,7 +183,7 @@ def _read(path: Path) -> bytes | None:
 
 def _write(path: Path, data: bytes) -> None:
     """Write an entry, readable by this user only, under a temporary name and move it into place."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(path.suffix, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_digest(path, data) + data)
@@ -200,7 +200,7 @@ def _digest(path: Path, data: bytes) -> bytes:
 @functools.cache
 def _remove_unused(folder: Path) -> None:
     """Remove entries that were not used for a long time; called when one was added, once per process."""
-    for path in folder.iterdir():
+    for path in folder.glob("*.kernel"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _KEPT:
                 path.unlink()
