@@ -122,13 +122,13 @@ test-slow: $(EXTRAS) browser
 test-ray: $(EXTRAS)
 	$(RUN) $(PYTEST) -n 0 -m "not nightly" tests/cluster
 
-# answers must be the same with code for a generic processor
+# answers must be the same with code for a generic processor, which also checks the bounds of arrays
 test-generic: $(READY)
 	$(RUN) .ci/processors.py
 
-# kernels with array bounds checked, and as plain Python
+# kernels with array bounds checked, compiled as for test-generic, and as plain Python
 test-kernels: $(READY)
-	NUMBA_BOUNDSCHECK=1 $(RUN) $(PYTEST) $(KERNEL_TESTS)
+	NUMBA_CPU_NAME=generic NUMBA_BOUNDSCHECK=1 $(RUN) $(PYTEST) $(KERNEL_TESTS)
 	NUMBA_DISABLE_JIT=1 $(RUN) $(PYTEST) tests/fuzz/test_fuzzer.py -k \
 		"test_short_run and (general or one_sided or deterministic or product or steps or resources or continuous or accounts)"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command_lines import first_commands
-from stages import ALL, ONE, Stage, run
+from stages import ALL, ONE, WAITING, Stage, run
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,14 +40,14 @@ def stages(readme: str, home: Path) -> list[Stage]:
     ready = (first[-1].name,)
     kernels = {"NUMBA_CACHE_DIR": str(home / ".cache")}  # those that the first stages compiled
     others = [
-        Stage("lint", "make lint", ONE, ready),
+        Stage("lint", "make lint", ONE, ready),  # before packages are added that mypy would read
+        Stage("generic processor", "make test-generic", ONE, ready),
         Stage("extras", "make .venv/.extras browser", ONE, ("lint",), installs=True),
         Stage("slow", "make test-slow WORKERS=0", ONE, ("extras",)),
+        Stage("ray", "make test-ray", WAITING, ("extras",)),
+        Stage("kernels", "make test-kernels WORKERS=0", ONE, ("generic processor",)),
         Stage("oldest, set up", "make .venv-oldest/.ready", ONE, ready, installs=True),
         Stage("oldest", "make test-oldest WORKERS=0", ONE, ("oldest, set up",)),
-        Stage("kernels", "make test-kernels WORKERS=0", ONE, ready),
-        Stage("ray", "make test-ray", ONE, ("extras",)),
-        Stage("generic processor", "make test-generic", ONE, ready),
         Stage("peers, set up", "make .venv-peers/.ready", ONE, ready, installs=True),
         Stage("peers", "make test-peers WORKERS=0", ONE, ("peers, set up",)),
         Stage("wheel", "make test-wheel WORKERS=0", ONE, ready),

@@ -1,6 +1,7 @@
 """Check that answers do not depend on the processor: the same bits with kernels for this one and for a generic one.
 
-`python -m fuzz.digests` prints a digest of each answer to some hundred random problems, which use every kernel.
+`python -m fuzz.digests` prints a digest of each answer to some hundred random problems, which use every kernel. Kernels for
+a generic processor also check the bounds of arrays, as in `make test-kernels`, so that both use the same compiled ones.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def digests(**variables: str) -> list[str]:
 
 def main() -> None:
     """Compare the answers; exit with 1 if any differs."""
-    here, generic = digests(), digests(NUMBA_CPU_NAME="generic")
+    here, generic = digests(), digests(NUMBA_CPU_NAME="generic", NUMBA_BOUNDSCHECK="1")
     differing = [
         f"{one} (this processor), {other} (generic)" for one, other in zip_longest(here, generic) if one != other
     ]

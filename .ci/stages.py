@@ -1,7 +1,7 @@
 """Run the stages of `.ci/check.py` or `.ci/nightly.py`, and print the wall and processor time of each.
 
-A stage is a command in a process of its own. Stages run side by side as far as processors reach: each says whether it
-keeps one processor busy or all of them, and which stages come before it. A stage's output is printed when it ends. No
+A stage is a command in a process of its own. Stages run side by side as far as processors reach: each says how many
+processors it keeps busy, and which stages come before it. A stage's output is printed when it ends. No
 stage starts after one has failed.
 
 Tests that are skipped in every stage must be listed in `.ci/skips.txt` with the reason that they give.
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-#: Processors that a stage keeps busy.
-ONE, ALL = 1, 0
+#: Processors that a stage keeps busy: one, all of them, or hardly any, as it waits most of the time.
+ONE, ALL, WAITING = 1.0, 0.0, 0.01
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stage:
 
     name: str
     command: str
-    cores: int = ONE
+    cores: float = ONE
     after: tuple[str, ...] = ()
     #: Whether it mainly installs packages: its time depends on downloads.
     installs: bool = False

@@ -41,8 +41,8 @@ def probe(tmp_path):
     (tmp_path / "probe.py").write_text(PROBE)
 
     def run(code, first="", **environment):
-        setting = {**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{tmp_path}", **environment}
-        setting.setdefault("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+        own = {"PYTHONPATH": f"{SOURCE}{os.pathsep}{tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        setting = {**os.environ, **own, **environment}
         done = subprocess.run(
             [sys.executable, "-c", f"{first}\nfrom probe import *\n{code}"],
             env=setting, capture_output=True, text=True, check=False, timeout=300,

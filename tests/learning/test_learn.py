@@ -53,7 +53,7 @@ def test_policies_are_within_epsilon(name: str) -> None:
     check_within(name, range(2))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_policies_are_within_epsilon_over_many_seeds(name: str) -> None:
     check_within(name, range(20))
@@ -121,7 +121,7 @@ def test_few_episodes_suffice_for_a_good_policy() -> None:
     check_early(range(2))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_few_episodes_suffice_for_a_good_policy_over_many_seeds() -> None:
     check_early(range(20))
 

@@ -72,7 +72,7 @@ def test_a_slippery_lake() -> None:
     check_lake(range(1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_slippery_lake_over_many_seeds() -> None:
     check_lake(range(20))
 
@@ -81,7 +81,7 @@ def test_a_grid_with_fuel() -> None:
     check_walker(numbered(instances.fuel_grid(5)), 8, 0.3, range(1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_grid_with_fuel_over_many_seeds() -> None:
     check_walker(numbered(instances.fuel_grid(5)), 8, 0.3, range(20))
 
