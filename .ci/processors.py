@@ -1,7 +1,7 @@
 """Check that answers do not depend on the processor: the same bits with kernels for this one and for a generic one.
 
-`python -m fuzz.digests` prints a digest of each answer to some hundred random problems, which use every kernel. Kernels for
-a generic processor also check the bounds of arrays, as in `make test-kernels`, so that both use the same compiled ones.
+`python -m fuzz.digests` prints a digest of each answer to some hundred random problems, which use every kernel. Kernels
+for a generic processor also check the bounds of arrays, as in `make test-kernels`, so that both use the same ones.
 """
 
 from __future__ import annotations
