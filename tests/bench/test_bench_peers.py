@@ -73,7 +73,7 @@ def test_a_wrong_answer_is_seen(values):
     assert verdict([row]) == [f"transcription, {PACKED}: {row.note}"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_limits_and_crashes_are_rows():
     late = run_one("transcription", "paper H=100 B=12", time_limit=5)
     assert (late.status, late.note) == ("time", "no answer within 5 s")

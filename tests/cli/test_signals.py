@@ -18,7 +18,7 @@ import pytest
 from shell import ROOT
 
 import solvent
-from effort import everything, slow_after, some
+from effort import everything, first, slow_after, some
 from solvent.model import instances
 
 #: Seconds from a signal to the end of the process, usually and at most; other processes may slow it down.
@@ -62,21 +62,22 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 IGNORED = re.compile(
     r"Exception ignored in: .*\nTraceback \(most recent call last\):\n(?:  .*\n)*KeyboardInterrupt: *\n"
 )
+#: Commands; the first ones cover what differs most.
 LINES = {
     "frontier": "frontier grid.npz --csv out.csv",
+    "reduction": "solve pairs.npz --method reduction --out out.policy",
+    "gap": "solve pairs.npz --gap 0.000001 --out out.policy",
+    "compare": "compare field.npz",
+    "learn": "learn field.npz --epsilon 0.001 --max-episodes 100000000 --out out.policy --checkpoint out.ckpt",
+    "verify": "verify small.npz small.policy",
     "arrays": "solve grid.npz --method frontier --out out.policy",
     "points": "solve paper.npz --method frontier",
-    "reduction": "solve pairs.npz --method reduction --out out.policy",
     "grid": "solve grid.npz --method reduction --plot out.png",
     "labels": "solve paper.npz --method labels",
     "additive": "solve paper.npz --approximation additive --epsilon 0.0001",
     "relative": "solve pairs.npz --approximation relative --epsilon 0.001",
-    "gap": "solve pairs.npz --gap 0.000001 --out out.policy",
     "gap by rounds": "solve paper.npz --gap 0.0000001 --out out.policy",
-    "compare": "compare field.npz",
-    "learn": "learn field.npz --epsilon 0.001 --max-episodes 100000000 --out out.policy --checkpoint out.ckpt",
     "learn support": "learn field.npz --epsilon 0.001 --support learned --max-episodes 100000000 --log out.csv",
-    "verify": "verify small.npz small.policy",
     "simulate": "simulate small.npz small.policy --episodes 2000000 --plot out.png",
     "paper": "paper --quick --fresh --out figures",
     "paper here": "paper --quick --fresh --out figures --jobs 1",
@@ -168,7 +169,7 @@ def test_a_signal_ends_a_command_soon(name: str, number: signal.Signals, moment:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", first(6, LINES))
 def test_signals_at_any_moment(name: str, work: Path) -> None:
     rng = random.Random(name)
     took = [

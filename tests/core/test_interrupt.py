@@ -367,7 +367,7 @@ print(solvent.solve(instances.fuel_grid(3), method="reduction"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", effort.first(2, [0.2, 1, 0.05, 0.1, 0.15, 0.3, 0.5, 2]))
+@pytest.mark.parametrize("moment", effort.first(1, [0.2, 1, 0.05, 0.1, 0.15, 0.3, 0.5, 2]))
 def test_imports_and_the_compiler_are_interrupted_and_work_afterwards(moment: float, tmp_path: Path) -> None:
     setting = {**os.environ, "PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", COLD, str(moment)]

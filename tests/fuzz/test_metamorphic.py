@@ -135,7 +135,7 @@ def test_answers_correspond():
     assert {method for _, method in tally.compared} > {*METHODS} - {"labels"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_answers_correspond_for_every_method_and_transformation():
     tally = Tally()
     failures = compare(QUICK, range(9), tally, 4, OTHERS)

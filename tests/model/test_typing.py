@@ -80,7 +80,7 @@ def mypy(path: Path, text: str, cache: Path) -> list[str]:
 @pytest.mark.slow
 def test_type_checkers_see_the_kind_of_model(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
-    cache = tmp_path / "cache"
+    cache = ROOT / ".mypy_cache"  # that of `make lint`
     assert mypy(tmp_path / "snippet.py", SNIPPET, cache) == []
     mistakes = mypy(tmp_path / "mistakes.py", MISTAKES, cache)
     lines = [i for i, line in enumerate(MISTAKES.splitlines(), start=1) if "solvent." in line]

@@ -183,7 +183,7 @@ def test_colours_of_categories_differ_in_lightness_or_hue_for_the_color_blind():
         assert min(apart) > 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_pictures_of_the_documentation_can_be_drawn_again(tmp_path):
     from solvent.experiments.paper import ALL
 
