@@ -32,11 +32,9 @@ def newcomer(home: Path) -> dict[str, str | None]:
 
 def stages(readme: str, home: Path) -> list[Stage]:
     """Return the stages of the check: the first block of the README line by line, then everything else."""
-    variables = newcomer(home)
-    first = [
-        Stage(f"README: {line}", line, ALL, (f"README: {previous}",) if previous else (), variables=variables)
-        for previous, line in zip(["", *first_commands(readme)], first_commands(readme), strict=False)
-    ]
+    variables, first = newcomer(home), list[Stage]()
+    for line in first_commands(readme):
+        first.append(Stage(f"README: {line}", line, ALL, tuple(each.name for each in first), variables=variables))
     ready = (first[-1].name,)
     kernels = {"NUMBA_CACHE_DIR": str(home / ".cache")}  # those that the first stages compiled
     others = [
