@@ -2,6 +2,10 @@
 # beside a checkout that cannot be written to.
 PYTHON ?= python3
 VENV ?= .venv
+ifneq ($(words $(VENV)),1)
+$(error VENV: expected one path without spaces, found "$(VENV)")
+endif
+TOO_OLD := "expected Python 3.11 or newer, found %d.%d; name another one: make demo PYTHON=python3.12"
 RUN := $(VENV)/bin/python
 BASE := $(VENV)/.base
 READY := $(VENV)/.ready
@@ -84,6 +88,7 @@ setup: $(READY)
 
 # what Solvent itself needs
 $(BASE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and $(TOO_OLD) % sys.version_info[:2])'
 	@echo "Creating $(VENV) and installing what Solvent needs (half a minute, longer if it must be downloaded first)..."
 	@$(PYTHON) -m venv $(VENV)
 	$(call install)
@@ -93,7 +98,8 @@ $(BASE): pyproject.toml constraints.txt
 $(READY): $(BASE)
 	@echo "Installing what the tests need into $(VENV)..."
 	$(call install,dev)
-	-$(RUN) -m solvent warmup
+	@echo "Compiling kernels for this machine (once, a minute or two)..."
+	-@$(RUN) -m solvent warmup
 	@touch $(READY)
 
 # torch has several builds of one version, for CPUs and accelerators: install the build of this machine, unchecked

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,3 +227,27 @@ def test_a_search_finds_sections_with_all_words() -> None:
     assert pages_found("charger cost", sections) == {"faq.html"}
     assert pages_found("budget", sections) == {"index.html"}
     assert pages_found("charger budget", sections) == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("VENV=some place", 'VENV: expected one path without spaces, found "some place"'),
+        ("VENV=", 'VENV: expected one path without spaces, found ""'),
+        ("PYTHON=./old", "expected Python 3.11 or newer, found 3.9; name another one: make demo PYTHON=python3.12"),
+    ],
+)
+def test_make_says_what_it_cannot_use(given: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "old").write_text(
+        f"""#!/bin/sh
+exec '{sys.executable}' -c "import sys; sys.version_info = (3, 9); exec(sys.argv[1])" "$2"
+"""
+    )
+    (tmp_path / "old").chmod(0o755)
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_text("")
+    make = ["make", "-f", str(ROOT / "Makefile"), "demo", given]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert not (tmp_path / ".venv").exists()

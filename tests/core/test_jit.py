@@ -332,13 +332,15 @@ with open_progress({show}):
 def test_compilation_is_announced_on_a_terminal_once(tmp_path):
     (tmp_path / "probe.py").write_text(PROBE)
     paths = f"{SOURCE}{os.pathsep}{tmp_path}"
-    first, second, third = (
+    first, second, third, last = (
         on_terminal(WORK.format(show=show), PYTHONPATH=paths, NUMBA_CACHE_DIR=str(tmp_path / cache))
-        for show, cache in [(True, "a"), (True, "a"), (False, "b")]
+        for show, cache in [(True, "a"), (True, "a"), (False, "b"), (True, "/dev/null/x")]
     )
     assert first.count(NOTICE) == 1
     assert NOTICE not in second
     assert third == ""
+    assert NOTICE not in last
+    assert "Compiling kernels (a few seconds in each process, as no folder can keep them)..." in last
 
 
 def test_nothing_is_announced_where_there_is_no_terminal(probe):

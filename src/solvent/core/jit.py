@@ -23,7 +23,7 @@ require_address_space(IMPORTS // 2, "importing Numba")
 
 import numba  # noqa: E402  # with too little address space the import may hang or end the process
 
-from solvent.core.kernel_cache import KernelCache  # noqa: E402
+from solvent.core.kernel_cache import KernelCache, cache_folder  # noqa: E402
 
 #: Parts of Numba without type annotations.
 _core: Any = numba.core
@@ -38,6 +38,7 @@ KERNELS: list[Any] = []
 #: No checks for division by zero, which no kernel performs, and no entry points for C, which are not used.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
+_NOT_KEPT = "Compiling kernels (a few seconds in each process, as no folder can keep them)..."
 
 
 def jit(function: F | None = None, **options: Any) -> Any:
@@ -118,7 +119,7 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
         self.kernels.append(event.data["dispatcher"])
         _logger.debug("compiling kernel %s", event.data["dispatcher"].py_func.__qualname__)
         if not self._announced:
-            self._announced = announce(_NOTICE)
+            self._announced = announce(_NOTICE if cache_folder() else _NOT_KEPT)
 
     def on_end(self, event: Any) -> None:
         """Resume garbage collection after the outermost kernel, whether it could be compiled or not."""

@@ -123,7 +123,7 @@ class KernelCache(_core.caching.NullCache):  # type: ignore[misc]
 
     def _path(self, sig: Any, target_context: Any) -> Path | None:
         """Return the path of an entry; None if the kernel cannot be cached."""
-        folder = _folder(_core.config.CACHE_DIR)
+        folder = cache_folder()
         if folder is None:
             return None
         try:
@@ -132,6 +132,11 @@ class KernelCache(_core.caching.NullCache):  # type: ignore[misc]
             return None
         key = (_VERSIONS, target_context.codegen().magic_tuple(), bool(_core.config.BOUNDSCHECK), facts)
         return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.kernel"
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of all entries; None if none can be used."""
+    return _folder(_core.config.CACHE_DIR)
 
 
 @functools.cache
