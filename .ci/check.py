@@ -20,6 +20,8 @@ from command_lines import first_commands
 from stages import ALL, ONE, WAITING, Stage, run
 
 ROOT = Path(__file__).parents[1]
+#: Tests that run at least, so that it is noticed if most are not found.
+LEAST = 9_000
 
 
 def newcomer(home: Path) -> dict[str, str | None]:
@@ -62,7 +64,10 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
         if (shared := ROOT.parent / "shared").is_dir():  # cases with known answers, which the project does not own
             (Path(name) / "shared").symlink_to(shared)
-        run(stages((folder / "README.md").read_text(encoding="utf-8"), home), folder)
+        _, ran, _ = run(stages((folder / "README.md").read_text(encoding="utf-8"), home), folder)
+        if ran < LEAST:
+            raise SystemExit(f"expected at least {LEAST} tests, found {ran} that ran")
+        print(f"{ran} tests ran in one stage or more")
 
 
 if __name__ == "__main__":

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 #: Processors that a stage keeps busy: one, all of them, or hardly any, as it waits most of the time.
 ONE, ALL, WAITING = 1.0, 0.0, 0.01
+#: Variables of a developer that would change what stages do.
+CHOICES = ("MAKEFLAGS", "PYTEST_ADDOPTS", "PYTHON", "TESTS", "VENV", "WORKERS")
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Running:
         self.process = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", stage.command], cwd=folder,
             env={name: value for name, value in given.items() if value is not None},
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, process_group=0,
         )  # fmt: skip
 
     def ended(self) -> Ended | None:
@@ -71,6 +75,11 @@ class Running:
             self.stage, self.process.returncode, time.monotonic() - self.began, usage.ru_utime + usage.ru_stime
         )
 
+    def kill(self) -> None:
+        """End the stage and all processes that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+
     def print_output(self) -> None:
         """Print what the stage has written."""
         self.output.seek(0)
@@ -82,7 +91,25 @@ class Running:
 
 def run_stages(stages: Sequence[Stage], folder: Path, variables: Mapping[str, str | None], cores: int) -> list[Ended]:
     """Run stages in a folder, in an order that respects `after`; return those that have ended."""
-    began, waiting, running, done = time.monotonic(), list(stages), list[Running](), list[Ended]()
+    running = list[Running]()
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        return _run_stages(stages, folder, variables, cores, running)
+    finally:
+        for each in running:  # after an interrupt or an error
+            each.kill()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run_stages(
+    stages: Sequence[Stage],
+    folder: Path,
+    variables: Mapping[str, str | None],
+    cores: int,
+    running: list[Running],
+) -> list[Ended]:
+    """Run stages, while `running` has those that run."""
+    began, waiting, done = time.monotonic(), list(stages), list[Ended]()
     while waiting or running:
         failed = any(each.code for each in done)
         finished = {each.stage.name for each in done}
@@ -95,6 +122,8 @@ def run_stages(stages: Sequence[Stage], folder: Path, variables: Mapping[str, st
             continue
         if failed and not running:
             break
+        if not running:
+            raise SystemExit(f"stages that wait for others or for processors that do not exist: {waiting}")
         time.sleep(0.1)
         for each in list(running):
             if end := each.ended():
@@ -157,7 +186,8 @@ def run(
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="outcomes-") as name:
-        done = run_stages(stages, folder, {"SOLVENT_OUTCOMES": name, **(variables or {})}, len(os.sched_getaffinity(0)))
+        given = {**dict.fromkeys(CHOICES), "SOLVENT_OUTCOMES": name, **(variables or {})}
+        done = run_stages(stages, folder, given, len(os.sched_getaffinity(0)))
         ran, skipped = outcomes_of(Path(name))
     print(f"\n{table(done, time.monotonic() - began)}", flush=True)
     if failed := [each.stage.name for each in done if each.code]:

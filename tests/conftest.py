@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Record that a test has run, or the reason why it was skipped."""
+    """Record that a test has run, also if it failed as expected, or the reason why it was skipped."""
     if report.when == "call" or report.skipped:
         _record(report)
 
@@ -67,7 +67,8 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def _record(report: pytest.TestReport | pytest.CollectReport) -> None:
     if _outcomes is None:
         return
-    reason = report.longrepr[2].removeprefix("Skipped: ") if report.skipped else None
+    skipped = report.skipped and not hasattr(report, "wasxfail")
+    reason = report.longrepr[2].removeprefix("Skipped: ") if skipped else None
     with _outcomes.open("a", encoding="utf-8") as file:
         file.write(json.dumps([report.nodeid, reason]) + "\n")
 

@@ -7,8 +7,10 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -113,6 +115,31 @@ def test_nothing_starts_after_a_failure(scripts: None, tmp_path: Path, capfd: py
     assert "| bad | 0 | 0 |" in out
 
 
+def test_stages_that_cannot_start_are_an_error(scripts: None, tmp_path: Path) -> None:
+    stages = module("stages")
+    for plan in ([stages.Stage("late", "true", after=("none",))], [stages.Stage("large", "true", 3)]):
+        with pytest.raises(SystemExit, match="stages that wait for others or for processors that do not exist"):
+            stages.run_stages(plan, tmp_path, {}, cores=2)
+
+
+def test_processes_of_a_stage_end_with_the_check(scripts: None, tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT / '.ci')!r})\n"
+        "from pathlib import Path; from stages import Stage, run_stages\n"
+        "run_stages([Stage('long', 'sleep 600 & echo $! > id; wait')], Path('.'), {}, 1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        while not (tmp_path / "id").exists() or not (number := (tmp_path / "id").read_text().strip()):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+    until = time.monotonic() + 60
+    while Path(f"/proc/{number}/stat").exists() and Path(f"/proc/{number}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_time_of_a_processor_includes_that_of_children(scripts: None, tmp_path: Path) -> None:
     stages = module("stages")
     work = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
@@ -143,6 +170,7 @@ def test_outcomes_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pytest\ndef test_runs(): pass\ndef test_skips(): pytest.skip('why')\n"
         "@pytest.mark.skipif(True, reason='never')\ndef test_marked(): pass\n"
+        "@pytest.mark.xfail\ndef test_fails(): raise ValueError\n"
     )
     (tmp_path / "test_all.py").write_text("import pytest\npytest.importorskip('nothing_of_that_name')\n")
     places = [str(ROOT / "tests"), *sys.path]
@@ -155,8 +183,8 @@ def test_outcomes_are_recorded(tmp_path: Path) -> None:
         found = sorted(json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
         reason = "could not import 'nothing_of_that_name': No module named 'nothing_of_that_name'"
         assert found == [
-            ["test_all.py", reason], ["test_it.py::test_marked", "never"], ["test_it.py::test_runs", None],
-            ["test_it.py::test_skips", "why"],
+            ["test_all.py", reason], ["test_it.py::test_fails", None], ["test_it.py::test_marked", "never"],
+            ["test_it.py::test_runs", None], ["test_it.py::test_skips", "why"],
         ]  # fmt: skip
         file.unlink()
 

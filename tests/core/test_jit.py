@@ -17,7 +17,7 @@ import pytest
 
 import solvent
 from solvent.core.jit import KERNELS
-from solvent.core.kernel_cache import _UnknownContent, content
+from solvent.core.kernel_cache import _UnknownContent, content, digest
 
 SOURCE = Path(solvent.__file__).parents[1]
 
@@ -129,6 +129,23 @@ def test_copies_of_the_code_share_a_cache(probe, tmp_path):
     assert probe(call, first, PYTHONHASHSEED="1") == "42 0"
 
 
+@pytest.mark.slow
+def test_kernels_compiled_from_what_was_changed_later_are_not_kept(probe, tmp_path):
+    (tmp_path / "outer.py").write_text(OUTER.replace("between", "inner"))
+    (tmp_path / "inner.py").write_text(INNER)
+    (tmp_path / "settings.py").write_text("SCALE = 10\n")
+    changed = "import inner, outer; inner.SCALE = 2; inner.scaled(1); inner.SCALE = 10; print(outer.twice(1))"
+    assert probe(changed) == "4"  # as Numba does not compile a kernel again
+    assert probe("from outer import twice; print(twice(1), len(compiled_kernels()))") == "20 2"
+
+
+@pytest.mark.slow
+def test_settings_of_numba_are_a_part_of_the_key(probe):
+    assert probe(CALL, NUMBA_OPT="0") == "42 1"
+    assert probe(CALL) == "42 1"
+    assert probe(CALL) == "42 0"
+
+
 TAKES = """
 from typing import NamedTuple
 class Pair(NamedTuple):
@@ -154,7 +171,7 @@ def test_every_kernel_can_be_cached():
     """The digest of a kernel knows all kinds of globals that kernels use."""
     import solvent.warmup  # noqa: F401  # imports all kernels
 
-    assert len({repr(content(kernel)) for kernel in KERNELS}) == len(KERNELS) > 40
+    assert len({digest(kernel) for kernel in KERNELS}) == len(KERNELS) > 40
 
 
 @pytest.mark.parametrize("other", [np.random.default_rng, os, object(), {}, [1]])
@@ -210,6 +227,71 @@ def test_a_cache_that_others_can_change_is_not_used(probe, tmp_path):
     assert entry.stat().st_mode & 0o777 == 0o600
     folder.parent.chmod(0o1777)  # others can add files, but not replace ours
     assert probe(CALL) == "42 0"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders to other users")
+def test_links_in_the_folder_of_another_user_are_not_followed(probe, tmp_path):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    assert probe(CALL, NUMBA_CACHE_DIR=str(mine)) == "42 1"
+    assert probe(CALL, NUMBA_CACHE_DIR=str(mine)) == "42 0"
+    other.mkdir()
+    (other / "solvent").symlink_to(mine / "solvent")
+    assert probe(CALL, NUMBA_CACHE_DIR=str(other)) == "42 0"
+    os.chown(other, 12345, 12345)
+    assert probe(CALL, NUMBA_CACHE_DIR=str(other)) == "42 1"
+    os.chown(other, 0, 12345)
+    other.chmod(0o775)
+    assert probe(CALL, NUMBA_CACHE_DIR=str(other)) == "42 1"
+    (entry,) = (mine / "solvent").iterdir()
+    entry.rename(mine / "elsewhere")
+    entry.symlink_to(mine / "elsewhere")
+    assert probe(CALL, NUMBA_CACHE_DIR=str(mine)) == "42 1"
+
+
+@pytest.mark.slow
+def test_folders_are_made_for_the_user_alone(probe, tmp_path):
+    place = tmp_path / "new" / "cache"
+    assert probe(CALL, "import os; os.umask(0)", NUMBA_CACHE_DIR=str(place)) == "42 1"
+    assert [folder.stat().st_mode & 0o777 for folder in (place.parent, place, place / "solvent")] == [0o700] * 3
+    assert probe(CALL, NUMBA_CACHE_DIR=str(place)) == "42 0"
+
+
+#: Two interrupts while another thread compiles: the second one ends the wait for it.
+INTERRUPTED = """
+import os, signal, threading, time
+from numba.core.compiler_lock import global_compiler_lock
+from solvent.core.preparation import working_time
+
+held, ended = threading.Event(), threading.Event()
+
+def hold():
+    with global_compiler_lock:
+        held.set()
+        ended.wait()
+
+def press():
+    for _ in range(2):
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=hold).start()
+held.wait()
+threading.Thread(target=press).start()
+try:
+    double(1)
+except KeyboardInterrupt:
+    print("interrupted", end=" ")
+ended.set()
+before = working_time()
+time.sleep(0.2)
+print(working_time() - before >= 0.2, double(21))
+"""
+
+
+@pytest.mark.slow
+def test_the_clock_goes_on_after_an_interrupt_that_was_not_held_back(probe):
+    assert probe(INTERRUPTED) == "interrupted True 42"
 
 
 @pytest.mark.slow

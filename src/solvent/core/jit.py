@@ -16,7 +16,7 @@ import numpy as np
 from solvent.core.interrupt import HELD, check_interrupt, held_back
 from solvent.core.logs import get_logger
 from solvent.core.memory import COMPILING, FIRST_LOADING, IMPORTS, LOADING, require_address_space
-from solvent.core.preparation import preparation_clock
+from solvent.core.preparation import preparing
 from solvent.core.progress import announce
 
 require_address_space(IMPORTS // 2, "importing Numba")
@@ -35,6 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: All kernels of the modules imported so far, without those that are always inlined.
 KERNELS: list[Any] = []
+#: Whether this process has loaded or compiled a kernel.
+_loaded = False
 #: No checks for division by zero, which no kernel performs, and no entry points for C, which are not used.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _NOTICE = "Compiling kernels for this machine (once, a few seconds)..."
@@ -77,21 +79,16 @@ class _Kernel(_core.registry.CPUDispatcher):  # type: ignore[misc]
             check_interrupt()
         return result
 
+    def _compile_for_args(self, *arguments: Any, **options: Any) -> Any:
+        """Load or compile the kernel, or wait for another thread that does, while the clock of this thread stands.
 
-class _Preparation(_core.event.Listener):  # type: ignore[misc]
-    """Stops the clock of each thread that prepares kernels; calls are nested, as kernels call kernels."""
-
-    _used = False
-
-    def on_start(self, event: Any) -> None:
-        """Stop the clock; raise an error if there is too little address space, as LLVM would end the process."""
-        require_address_space(LOADING if self._used else FIRST_LOADING, "loading compiled kernels")
-        self._used = True
-        preparation_clock().begin()
-
-    def on_end(self, event: Any) -> None:
-        """Let the clock go on."""
-        preparation_clock().end()
+        Raise an error if there is too little address space, as LLVM would end the process.
+        """
+        global _loaded
+        require_address_space(LOADING if _loaded else FIRST_LOADING, "loading compiled kernels")
+        _loaded = True
+        with preparing():
+            return super()._compile_for_args(*arguments, **options)
 
 
 class _Compilation(_core.event.Listener):  # type: ignore[misc]
@@ -108,12 +105,12 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """Record and log a kernel, and announce the first one."""
-        check_interrupt()  # a kernel and those that it calls may take a long time
-        require_address_space(COMPILING, "compiling kernels")
         if self._depth == 0:
             self._collecting = gc.isenabled()
             gc.disable()
-        self._depth += 1
+        self._depth += 1  # `on_end` is also called if this raises an error
+        check_interrupt()  # a kernel and those that it calls may take a long time
+        require_address_space(COMPILING, "compiling kernels")
         if event.data["dispatcher"] not in KERNELS:  # a kernel of Numba itself, or of another package
             return
         self.kernels.append(event.data["dispatcher"])
@@ -128,8 +125,7 @@ class _Compilation(_core.event.Listener):  # type: ignore[misc]
             gc.enable()
 
 
-_preparation, _compilation = _Preparation(), _Compilation()
-_core.event.register("numba:compiler_lock", _preparation)
+_compilation = _Compilation()
 _core.event.register("numba:compile", _compilation)
 
 

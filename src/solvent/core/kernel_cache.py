@@ -42,6 +42,10 @@ _CODE = (
     "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags", "co_argcount",
     "co_posonlyargcount", "co_kwonlyargcount", "co_exceptiontable",
 )  # fmt: skip
+#: Settings of Numba that change the code of kernels.
+_SETTINGS = (
+    "BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML", "DISABLE_INTEL_SVML",
+)  # fmt: skip
 #: Modules whose content is determined by the versions above.
 _MODULES = ("math", "numpy")
 #: Seconds after which an entry that was not used is removed, and between two updates of when it was used.
@@ -52,10 +56,28 @@ class _UnknownContent(Exception):  # noqa: N818  # caught below: the kernel is n
     """A global whose content cannot be determined."""
 
 
-def content(value: Any, seen: dict[Any, int] | None = None) -> Any:
-    """Return nested tuples of text and numbers that are equal for equal kernels, constants or types of arguments."""
+def digest(kernel: Any, known: dict[int, str | None] | None = None) -> str:
+    """Return a digest of a kernel and of all that it calls; `known` has those of kernels that were met before.
+
+    Raise an error if there is none, or if the kernel was compiled in this process from something else: machine code of
+    kernels that call it may contain that.
+    """
+    known = {} if known is None else known
+    if id(kernel) not in known:
+        known[id(kernel)] = None  # in case it calls itself
+        facts = (sorted(kernel.targetoptions.items()), content(kernel.py_func, known))
+        known[id(kernel)] = hashlib.sha256(repr(facts).encode()).hexdigest()
+    found = known[id(kernel)]
+    if found is None or getattr(kernel._cache, "used", None) not in (None, found):
+        raise _UnknownContent(kernel)
+    return found
+
+
+def content(value: Any, known: dict[int, str | None] | None = None, seen: dict[Any, int] | None = None) -> Any:
+    """Return nested tuples of text and numbers that are equal for equal constants, functions or types of arguments."""
+    known = {} if known is None else known
     seen = {} if seen is None else seen
-    inner = functools.partial(content, seen=seen)
+    inner = functools.partial(content, known=known, seen=seen)
     kind = type(value).__name__
     if type(value) in _PLAIN:
         return kind, repr(value)
@@ -70,7 +92,7 @@ def content(value: Any, seen: dict[Any, int] | None = None) -> Any:
     if isinstance(value, CodeType):
         return kind, *(inner(getattr(value, name)) for name in _CODE)
     if isinstance(value, _core.registry.CPUDispatcher):
-        return kind, repr(sorted(value.targetoptions.items())), inner(value.py_func)
+        return kind, digest(value, known)
     if isinstance(value, type) and issubclass(value, tuple):  # a named tuple
         defaults = tuple(getattr(value, "_field_defaults", {}).items())
         return kind, value.__module__, value.__qualname__, getattr(value, "_fields", ()), inner(defaults)
@@ -80,8 +102,8 @@ def content(value: Any, seen: dict[Any, int] | None = None) -> Any:
         if value in seen:
             return kind, seen[value]
         seen[value] = len(seen)
-        known = value.__globals__
-        used = tuple((name, inner(known[name])) for name in _names(value.__code__) if name in known)
+        around = value.__globals__
+        used = tuple((name, inner(around[name])) for name in _names(value.__code__) if name in around)
         cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
         own = (value.__code__, value.__defaults__, tuple((value.__kwdefaults__ or {}).items()), cells)
         return kind, value.__module__, value.__qualname__, inner(own), used
@@ -102,22 +124,24 @@ class KernelCache(_core.caching.NullCache):  # type: ignore[misc]
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
+        #: Digest of the kernel when this process first compiled or loaded it; globals may be changed later.
+        self.used: str | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a cached kernel, or None."""
-        try:
+        with suppress(Exception):  # a pickle can raise any error
             target_context.refresh()
             path = self._path(sig, target_context)
             data = None if path is None else _read(path)
-            return None if data is None else _core.compiler.CompileResult._rebuild(target_context, *pickle.loads(data))
-        except Exception:  # a pickle can raise any error
-            return None
+            if data is not None:
+                return _core.compiler.CompileResult._rebuild(target_context, *pickle.loads(data))
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write a kernel to the cache if possible."""
-        path = None if data.lifted or data.library.has_dynamic_globals else self._path(sig, data.target_context)
-        if path is not None:
-            with suppress(OSError):  # a full or read-only disk: the kernel stays in memory
+        with suppress(Exception):  # a full or read-only disk, for example: the kernel stays in memory
+            path = None if data.lifted or data.library.has_dynamic_globals else self._path(sig, data.target_context)
+            if path is not None:
                 _write(path, _core.serialize.dumps(data._reduce()))
                 _remove_unused(path.parent)
 
@@ -127,10 +151,12 @@ class KernelCache(_core.caching.NullCache):  # type: ignore[misc]
         if folder is None:
             return None
         try:
-            facts = (content(tuple(sig)), content(self._kernel))
+            facts = (content(tuple(sig)), digest(self._kernel))
         except _UnknownContent:
             return None
-        key = (_VERSIONS, target_context.codegen().magic_tuple(), bool(_core.config.BOUNDSCHECK), facts)
+        self.used = facts[1]
+        settings = [int(getattr(_core.config, name, 0) or 0) for name in _SETTINGS]
+        key = (_VERSIONS, target_context.codegen().magic_tuple(), settings, facts)
         return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()}.kernel"
 
 
@@ -143,13 +169,15 @@ def cache_folder() -> Path | None:
 def _folder(chosen: str) -> Path | None:
     """Return the folder of all entries, within the one chosen by NUMBA_CACHE_DIR or the user's cache folder."""
     own = _core.caching.AppDirs("solvent", appauthor=False).user_cache_dir
-    folder = Path(chosen, "solvent").absolute() if chosen else Path(own)
-    if not folder.is_absolute():  # there is no home folder
-        return None
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = folder.resolve()
-        safe = _is_safe(folder, folder.stat()) and all(_is_safe(up, up.stat(), own=False) for up in folder.parents)
+        folder = Path(chosen, "solvent").absolute() if chosen else Path(own)
+        if not folder.is_absolute():  # there is no home folder
+            return None
+        for each in (*reversed(folder.parents), folder):
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
+        around = {*folder.parents, *folder.resolve().parents}  # those of a link and of where it leads
+        safe = _is_safe(folder, folder.stat()) and all(_is_safe(each, each.stat(), own=False) for each in around)
     except (OSError, RuntimeError):  # RuntimeError: a cycle of links
         return None
     return folder if safe else None
@@ -158,32 +186,38 @@ def _folder(chosen: str) -> Path | None:
 def _is_safe(path: Path, state: os.stat_result, *, own: bool = True) -> bool:
     """Return whether no other user can change a file or folder; otherwise log a warning.
 
-    If not `own`, others may add to the folder, but not replace what is in it.
+    If not `own`, it is a folder around that of the cache: it may belong to the administrator or be writable for the
+    user's own group, and others may add to it, but not replace what is in it.
     """
     if not hasattr(os, "geteuid"):
         return True
-    mode = stat.S_IMODE(state.st_mode)
-    if (state.st_uid == os.geteuid() and not mode & 0o022) if own else (mode & 0o1002 != 0o002):
-        return True
-    _logger.warning(
-        "%s: expected a cache of compiled kernels that only user %d can change, found owner %d and mode %o; not used",
-        path, os.geteuid(), state.st_uid, mode,
-    )  # fmt: skip
-    return False
+    user, mode = os.geteuid(), stat.S_IMODE(state.st_mode)
+    if own:
+        safe = state.st_uid == user and not mode & 0o022
+    else:
+        others = 0o002 if state.st_gid == os.getegid() else 0o022
+        safe = state.st_uid in (0, user) and (not mode & others or bool(mode & stat.S_ISVTX))
+    if not safe:
+        _logger.warning(
+            "%s: expected a cache of compiled kernels that only user %d can change, found owner %d and mode %o; "
+            "not used", path, user, state.st_uid, mode,
+        )  # fmt: skip
+    return safe
 
 
 def _read(path: Path) -> bytes | None:
     """Return the data of an entry; None if there is none, or if it is damaged."""
-    with path.open("rb") as file:
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
         state = os.fstat(file.fileno())
-        if not _is_safe(path, state):
+        if not stat.S_ISREG(state.st_mode) or not _is_safe(path, state):
             return None
         found = file.read()
     if time.time() - state.st_mtime > _NOTED:
         with suppress(OSError):
             os.utime(path)
-    digest, data = found[:32], found[32:]
-    return data if digest == _digest(path, data) else None
+    checksum, data = found[:32], found[32:]
+    return data if checksum == _checksum(path, data) else None
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -191,14 +225,14 @@ def _write(path: Path, data: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(path.suffix, dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(_digest(path, data) + data)
+            file.write(_checksum(path, data) + data)
         os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         os.unlink(temporary)  # noqa: PTH108
         raise
 
 
-def _digest(path: Path, data: bytes) -> bytes:
+def _checksum(path: Path, data: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + data).digest()
 
 
