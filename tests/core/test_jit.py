@@ -174,6 +174,12 @@ def test_every_kernel_can_be_cached():
     assert len({digest(kernel) for kernel in KERNELS}) == len(KERNELS) > 40
 
 
+def test_digests_stay_the_same_when_kernels_are_profiled(probe):
+    call = "import sys\nfrom solvent.core.kernel_cache import digest\nbefore = digest(double)\ndouble(1)\n"
+    call += "sys.setprofile(lambda *_: None); double(1); sys.setprofile(None)\nprint(digest(double) == before)"
+    assert probe(call) == "True"
+
+
 @pytest.mark.parametrize("other", [np.random.default_rng, os, object(), {}, [1]])
 def test_globals_of_unknown_content_are_not_cached(other):
     with pytest.raises(_UnknownContent):

@@ -37,9 +37,9 @@ _PYTHON = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, *_PYTHON)
 #: Types whose values are determined by `repr`.
 _PLAIN = (bool, int, float, complex, str, bytes, slice, NoneType, EllipsisType)
-#: What a code object does, without where it comes from.
+#: What a code object does, without where it comes from; Numba changes `co_flags` if a kernel is profiled.
 _CODE = (
-    "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags", "co_argcount",
+    "co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount",
     "co_posonlyargcount", "co_kwonlyargcount", "co_exceptiontable",
 )  # fmt: skip
 #: Settings of Numba that change the code of kernels.
