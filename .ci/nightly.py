@@ -19,7 +19,8 @@ from stages import ALL, ONE, Stage, run
 ROOT = Path(__file__).parents[1]
 #: Tests of whatever depends on files, programs, processes, the terminal or the clock.
 OUTSIDE = (
-    "tests/cli tests/core tests/formats tests/policy tests/test_docs.py tests/test_effort.py tests/test_project.py"
+    "tests/cli tests/core tests/formats/test_files.py tests/policy/test_policy_files.py tests/test_project.py "
+    "tests/test_docs.py"
 )
 #: All tests, and all random problems.
 EVERYTHING = "--everything -m 'slow or not slow'"
@@ -68,10 +69,10 @@ def stages() -> list[Stage]:
     }
     return [
         Stage("everything", "make test", ALL, variables={"TESTS": f"{EVERYTHING} --ignore tests/cluster"}),
+        Stage("fuzz", f"{python} -m fuzz --minutes 10 --jobs 1", ONE),
         Stage("ray", "make test WORKERS=0", ONE, variables={"TESTS": f"{EVERYTHING} tests/cluster"}),
         Stage("environments", f"{python} -m bench.environments --again --records out/nightly/environments.jsonl", ONE),
         Stage("kills", f"{python} -m bench.kills --small --count 100", ONE),
-        Stage("fuzz", f"{python} -m fuzz --minutes 10", ALL),
         *(Stage(name, command.strip(), ALL, variables=outside) for name, command in circumstances.items()),
     ]
 
