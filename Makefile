@@ -123,7 +123,7 @@ test: $(READY)
 
 # what only the check of a commit runs: slow tests, and tests of extras; tests with Ray share one cluster, in one process
 test-slow: $(EXTRAS) browser
-	$(RUN) $(PYTEST) -m "(slow or extras) and not nightly" --ignore tests/cluster
+	$(RUN) $(PYTEST) -m "(slow or extras) and not nightly" --ignore tests/cluster $(TESTS)
 
 test-ray: $(EXTRAS)
 	$(RUN) $(PYTEST) -n 0 -m "not nightly" tests/cluster

@@ -20,6 +20,9 @@ from command_lines import first_commands
 from stages import ALL, ONE, WAITING, Stage, run
 
 ROOT = Path(__file__).parents[1]
+#: Slow tests in two parts that take about the same time.
+PROCESSES = "tests/cli tests/core tests/bench tests/fuzz"
+OTHERS = " ".join(f"--ignore {each}" for each in PROCESSES.split())
 #: Tests that run at least, so that it is noticed if most are not found.
 LEAST = 9_000
 
@@ -43,7 +46,10 @@ def stages(readme: str, home: Path) -> list[Stage]:
         Stage("lint", "make lint", ONE, ready),  # before packages are added that mypy would read
         Stage("generic processor", "make test-generic", ONE, ready),
         Stage("extras", "make .venv/.extras browser", ONE, ("lint",), installs=True),
-        Stage("slow", "make test-slow WORKERS=0", ONE, ("extras",)),
+        *(
+            Stage(f"slow: {name}", f"make test-slow WORKERS=0 TESTS='{tests}'", ONE, ("extras",))
+            for name, tests in (("processes", PROCESSES), ("others", OTHERS))
+        ),
         Stage("ray", "make test-ray", WAITING, ("extras",)),
         Stage("kernels", "make test-kernels WORKERS=0", ONE, ("generic processor",)),
         Stage("oldest, set up", "make .venv-oldest/.ready", ONE, ready, installs=True),
@@ -51,7 +57,7 @@ def stages(readme: str, home: Path) -> list[Stage]:
         Stage("peers, set up", "make .venv-peers/.ready", ONE, ready, installs=True),
         Stage("peers", "make test-peers WORKERS=0", ONE, ("peers, set up",)),
         Stage("wheel", "make test-wheel WORKERS=0", ONE, ready),
-        Stage("docs", "make docs", ONE, ("slow",)),
+        Stage("docs", "make docs", ONE, ("slow: others",)),
     ]
     return [*first, *(replace(stage, variables=kernels) for stage in others)]
 

@@ -62,7 +62,7 @@ class Running:
         self.process = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", stage.command], cwd=folder,
             env={name: value for name, value in given.items() if value is not None},
-            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT, process_group=0,
+            stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
     def ended(self) -> Ended | None:
@@ -76,9 +76,20 @@ class Running:
         )
 
     def kill(self) -> None:
-        """End the stage and all processes that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGTERM)
+        """End the stage and all processes that it started.
+
+        They are found one by one, as tests with Ray fail in a process group of their own.
+        """
+        parents = dict[int, int]()
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has just ended
+                parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        found = [self.process.pid]
+        for each in found:  # grows meanwhile
+            found += [number for number, parent in parents.items() if parent == each]
+        for each in found:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGTERM)
 
     def print_output(self) -> None:
         """Print what the stage has written."""
