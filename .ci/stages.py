@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 #: Processors that a stage keeps busy: one, all of them, or hardly any, as it waits most of the time.
-ONE, ALL, WAITING = 1.0, 0.0, 0.01
+ONE, ALL, WAITING = 1.0, 0.0, 1 / 64
 #: Variables of a developer that would change what stages do.
 CHOICES = ("MAKEFLAGS", "PYTEST_ADDOPTS", "PYTHON", "TESTS", "VENV", "WORKERS")
 
@@ -124,7 +124,7 @@ def _run_stages(
     while waiting or running:
         failed = any(each.code for each in done)
         finished = {each.stage.name for each in done}
-        free = cores - sum(each.stage.cores or cores for each in running)
+        free = cores + WAITING - sum(each.stage.cores or cores for each in running)
         startable = [each for each in waiting if finished.issuperset(each.after) and (each.cores or cores) <= free]
         if startable and not failed:
             waiting.remove(startable[0])

@@ -100,6 +100,11 @@ def test_stages_share_processors(scripts: None, tmp_path: Path) -> None:
     assert [each.code for each in stages.run_stages(plan, tmp_path, {}, cores=1)] == [0, 0, 0]
     plan = [stages.Stage("one", alone), stages.Stage("all", alone, stages.ALL)]
     assert [each.code for each in stages.run_stages(plan, tmp_path, {}, cores=2)] == [0, 0]
+    plan = [
+        stages.Stage("all", "sleep 0.3; test -e seen", stages.ALL),
+        stages.Stage("waits", "touch seen", stages.WAITING),
+    ]
+    assert [each.code for each in stages.run_stages(plan, tmp_path, {}, cores=2)] == [0, 0]
 
 
 def test_nothing_starts_after_a_failure(scripts: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
