@@ -225,8 +225,15 @@ class RayEngine:
         return done, result
 
     def _cancel(self, tasks: Iterable[Any]) -> None:
-        """Interrupt tasks; those that run end like a computation after Ctrl-C, and their processes stay."""
-        for task in tasks:
+        """Interrupt tasks; those that run end like a computation after Ctrl-C, and their processes stay.
+
+        Ray may end this process if a task is interrupted at the moment when it ends (a failed check of its own), so
+        those that are about to end are waited for.
+        """
+        left = list(tasks)
+        with contextlib.suppress(Exception):  # there are none, or the cluster is gone
+            _, left = self.ray.wait(left, num_returns=len(left), timeout=_PAUSE)
+        for task in left:
             with contextlib.suppress(Exception):  # finished meanwhile, or the cluster is gone
                 self.ray.cancel(task)
 
